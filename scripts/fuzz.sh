@@ -169,6 +169,17 @@ seeds() {
         bytes ping "0000""002e${mac}08004500002000000000400100000a090001c00002010800000012340001""68656c6c"
         bytes expired "0000""0022${mac}08004500001400000000011100000a090001c6336407"
         ;;
+    router_node)
+        # Operation and port, delay, frame length, frame.
+        local zeros outside="020000000010020000000001" way="025b4000ffff020000000001"
+        zeros=$(printf '0%.0s' {1..280})
+        bytes outside "0000""002f${outside}0800$inner"
+        bytes arp "0000""002a${lan}0806000108000604000102000000000bc00002070000000000""00c0000201"
+        bytes expired "0000""0022${outside}08004500001400000000011100000a090001c6336407"
+        bytes six "0000""003a${outside}86dd6000000000041140""20010db8000000010000000000000007""20010db8000000020000000000000007""00010002"
+        bytes link "0100""002f${way}0800$inner"
+        bytes hello "110a""0090""01010100$zeros""000000"
+        ;;
     flat_frame)
         # Kind of names and operation, port, frame length, frame.
         bytes mac "0001""00""002f${mac}0800$inner"

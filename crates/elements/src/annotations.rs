@@ -1,5 +1,5 @@
-//! Annotations in the flags of a packet's [`Meta`]: Click's packet type, "fix IP source" and ICMP parameter problem. A
-//! new packet has type `Host` and no other annotation.
+//! Annotations in the flags of a packet's [`Meta`]: Click's packet type, "fix IP source" and ICMP parameter problem; in its
+//! mark, the MTU that it exceeds. A new packet has type `Host` and no other annotation.
 
 use scalebricks_graph::Meta;
 use scalebricks_wire::MacAddr;
@@ -70,6 +70,16 @@ pub(crate) const fn note_problem(meta: &mut Meta, octet: u8) {
 
 pub(crate) const fn problem(meta: &Meta) -> u8 {
     (meta.flags >> PROBLEM_SHIFT) as u8
+}
+
+/// Records the MTU that a packet exceeds, in its mark.
+pub(crate) fn note_mtu(meta: &mut Meta, mtu: u16) {
+    meta.mark = mtu.into();
+}
+
+/// The MTU that was recorded, if one was.
+pub(crate) fn exceeded_mtu(meta: &Meta) -> Option<u16> {
+    u16::try_from(meta.mark).ok().filter(|mtu| *mtu > 0)
 }
 
 #[cfg(test)]

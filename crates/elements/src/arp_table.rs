@@ -157,7 +157,9 @@ impl<P, A: Copy + Eq + Ord + Hash + fmt::Display> ArpTable<P, A> {
         let is_old = |limit: Duration| !limit.is_zero() && !neighbour.is_static && age >= limit;
         match neighbour.mac {
             Some(_) if is_old(config.timeout) => Known::Nothing,
-            Some(mac) if neighbour.waiting.is_empty() => Known::Mac { mac, is_old: is_old(config.poll_after) },
+            Some(mac) if neighbour.waiting.is_empty() => {
+                Known::Mac { mac, is_old: is_old(config.poll_after) }
+            }
             _ => Known::Pending,
         }
     }

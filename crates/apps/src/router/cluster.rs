@@ -176,7 +176,12 @@ impl Switching {
     }
 
     /// A queue and a device to send by; the name of the queue.
-    pub(super) fn output<P: PacketBuf + 'static>(&self, builder: &mut Builder<P>, device: &str, name: &str) -> String {
+    pub(super) fn output<P: PacketBuf + 'static>(
+        &self,
+        builder: &mut Builder<P>,
+        device: &str,
+        name: &str,
+    ) -> String {
         let (queue, to) = (format!("queue_{name}"), format!("to_{name}"));
         builder.declare(&queue, "Queue", &[&self.queue.to_string()]).declare(&to, "ToDevice", &[device]);
         builder.chain(&[&queue, &to]);

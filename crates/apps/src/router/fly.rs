@@ -144,7 +144,9 @@ impl FlyConfig {
                 continue;
             }
             builder.declare("from_port", "FromDevice", &["port"]).declare("check", "CheckIPHeader", &["14"]);
-            builder.declare("ttl", "DecIPTTL", &[]).add("route", RouterInput::new(Arc::clone(table), Arc::new(Lpm::new(Params::SMALL)), None));
+            builder
+                .declare("ttl", "DecIPTTL", &[])
+                .add("route", RouterInput::new(Arc::clone(table), Arc::new(Lpm::new(Params::SMALL)), None));
             builder.chain(&["from_port", "check", "ttl", "route", &switch]);
         }
         if let (true, Some(own)) = (server < self.port_servers(), hops_of.get(server)) {

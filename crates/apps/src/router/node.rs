@@ -146,13 +146,17 @@ impl NodeConfig {
         }
         for NodeLink { node, .. } in &self.links {
             if *node == self.id || node.index() >= self.size.get() || !nodes.insert(*node) {
-                return wrong(format!("a link leads to node {node}: there is no such other node, or two links lead there"));
+                return wrong(format!(
+                    "a link leads to node {node}: there is no such other node, or two links lead there"
+                ));
             }
         }
         for NodePort { interface, mtu } in &self.ports {
             let mac = interface.mac;
             if mac.is_multicast() || FabricMac::is_marked(mac) {
-                return wrong(format!("{mac} cannot be the address of a port: it is a group, or encodes a way through the cluster"));
+                return wrong(format!(
+                    "{mac} cannot be the address of a port: it is a group, or encodes a way through the cluster"
+                ));
             }
             if *mtu < 1_280 {
                 return wrong(format!("the MTU of {} is {mtu}, and IPv6 needs 1280", interface.device));
@@ -234,17 +238,26 @@ impl NodeConfig {
 
     /// From checked headers to the lookup, with errors and pings.
     fn add_input<P: PacketBuf + 'static>(&self, builder: &mut Builder<P>, mtu: u16) {
-        let interfaces = self.ports.iter().map(|NodePort { interface: Interface { ip, .. }, .. }| {
-            format!("{}/{}", ip.address, ip.length)
-        });
+        let interfaces = self
+            .ports
+            .iter()
+            .map(|NodePort { interface: Interface { ip, .. }, .. }| format!("{}/{}", ip.address, ip.length));
         let interfaces = format!("INTERFACES {}", interfaces.collect::<Vec<_>>().join(" "));
         builder.declare("check4", "CheckIPHeader", &["14", &interfaces]).declare("ttl4", "DecIPTTL", &[]);
-        builder.declare("check6", "CheckIP6Header", &["14", "BADADDRS ::1"]).declare("ttl6", "DecIP6HLIM", &[]);
+        builder.declare("check6", "CheckIP6Header", &["14", "BADADDRS ::1"]).declare(
+            "ttl6",
+            "DecIP6HLIM",
+            &[],
+        );
         builder.chain(&["check4", "ttl4", "route"]).chain(&["check6", "ttl6"]).connect("ttl6", 0, "route", 1);
         // Packets for the node itself do not expire.
         let (mut own, mut own6) = (Vec::new(), Vec::new());
         for address in self.own_addresses() {
-            if address.is_ipv4() { own.push(format!("{address}/32 0")) } else { own6.push(format!("{address}/128 0")) }
+            if address.is_ipv4() {
+                own.push(format!("{address}/32 0"))
+            } else {
+                own6.push(format!("{address}/128 0"))
+            }
         }
         own.push("0.0.0.0/0 1".to_owned());
         own6.push("::/0 1".to_owned());
@@ -261,7 +274,10 @@ impl NodeConfig {
         builder.connect("encap4", 0, "route", 0).connect("encap6", 0, "route", 1);
         self.add_errors(builder, mtu);
         builder.declare("ping4", "ICMPPingResponder", &[]).declare("ping6", "ICMP6PingResponder", &[]);
-        builder.chain(&["output", "ping4", "encap4"]).connect("output", 1, "ping6", 0).chain(&["ping6", "encap6"]);
+        builder
+            .chain(&["output", "ping4", "encap4"])
+            .connect("output", 1, "ping6", 0)
+            .chain(&["ping6", "encap6"]);
     }
 
     fn add_errors<P: PacketBuf + 'static>(&self, builder: &mut Builder<P>, mtu: u16) {
@@ -272,26 +288,32 @@ impl NodeConfig {
         };
         let (sources, sources6): (Vec<_>, Vec<_>) =
             self.ports.iter().map(|port| (four(port), six(port))).unzip();
-        let (first, first6) = (sources.first().cloned().unwrap_or_default(), sources6.first().cloned().unwrap_or_default());
+        let (first, first6) =
+            (sources.first().cloned().unwrap_or_default(), sources6.first().cloned().unwrap_or_default());
         let painted = format!("PAINTED {}", sources.join(" "));
         let painted6 = format!("PAINTED {}", sources6.join(" "));
         let (rate, pmtu) = (format!("RATE {}", self.errors_per_second), format!("PMTU {mtu}"));
         let burst = format!("BURST {}", (self.errors_per_second / 10).max(1));
         let no_fix = "SET_FIX_ANNO false";
-        for (name, kind) in
-            [("expired4", &["timeexceeded", "transit"]), ("unreachable4", &["unreachable", "net"]), ("big4", &["unreachable", "needfrag"])]
-        {
-            let args = [&first, kind[0], kind[1], &painted, &rate, &burst, &pmtu, no_fix];
+        for (name, kind) in [
+            ("expired4", &["timeexceeded", "transit"]),
+            ("unreachable4", &["unreachable", "net"]),
+            ("big4", &["unreachable", "needfrag"]),
+        ] {
+            let args = [&first, kind[0], kind[1], &painted, &rate, &burst, &pmtu, no_fix, "MARKED true"];
             builder.declare(name, "ICMPError", &args).chain(&[name, "encap4"]);
         }
-        for (name, kind) in [("expired6", "timeexceeded"), ("unreachable6", "unreachable"), ("big6", "toobig")] {
-            let args = [&first6, kind, "0", &painted6, &rate, &burst, &pmtu];
+        for (name, kind) in
+            [("expired6", "timeexceeded"), ("unreachable6", "unreachable"), ("big6", "toobig")]
+        {
+            let args = [&first6, kind, "0", &painted6, &rate, &burst, &pmtu, "MARKED true"];
             builder.declare(name, "ICMP6Error", &args).chain(&[name, "encap6"]);
         }
         builder.connect("own4", 1, "expired4", 0).connect("own6", 1, "expired6", 0);
         builder.connect("route", 1, "unreachable4", 0).connect("route", 2, "unreachable6", 0);
         // Fragments are looked up again.
-        builder.declare("fragment", "IPFragmenter", &[&mtu.to_string()]).declare("again", "CheckIPHeader", &["14"]);
+        builder.declare("fragment", "IPFragmenter", &[&mtu.to_string(), "MARKED true"]);
+        builder.declare("again", "CheckIPHeader", &["14"]);
         builder.connect("route", 3, "fragment", 0).chain(&["fragment", "again", "route"]);
         builder.connect("fragment", 1, "big4", 0).connect("route", 4, "big6", 0);
     }
@@ -326,7 +348,9 @@ impl NodeConfig {
         builder.connect(&class, 0, &answer, 0).connect(&class, 1, &arp, 1);
         builder.connect(&class, 2, &answer6, 0).connect(&class, 3, &nd, 1);
         let number = at.to_string();
-        for (output, filter, paint, check) in [(4, &filter, &paint, "check4"), (5, &filter6, &paint6, "check6")] {
+        for (output, filter, paint, check) in
+            [(4, &filter, &paint, "check4"), (5, &filter6, &paint6, "check6")]
+        {
             builder.declare(filter, "HostEtherFilter", &[&mac, "DROP_OTHER true"]);
             builder.declare(paint, "Paint", &[&number]).connect(&class, output, filter, 0);
             builder.chain(&[filter, paint, check]);

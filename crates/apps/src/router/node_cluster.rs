@@ -40,9 +40,9 @@ impl NodeCluster {
                 ports = wiring.outlet((from, &port.interface.device), port_rate) + 1;
             }
             for link in &config.links {
-                let back = nodes.get(link.node.index()).and_then(|(far, _)| {
-                    far.links.iter().find(|back| back.node == config.id)
-                });
+                let back = nodes
+                    .get(link.node.index())
+                    .and_then(|(far, _)| far.links.iter().find(|back| back.node == config.id));
                 let Some(back) = back else {
                     let text = format!("node {} has no link back to node {}", link.node, config.id);
                     return Err(RouterError::Node(text));

@@ -1,14 +1,18 @@
 //! Clusters of nodes with hellos and resolvers, and hosts at their ports.
 
+use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
 use scalebricks_apps::router::cluster::Steering;
+use scalebricks_apps::router::network::Loss;
 use scalebricks_apps::router::node::{NodeConfig, NodeLink, NodePort, NodeTables};
 use scalebricks_apps::router::node_cluster::NodeCluster;
 use scalebricks_elements::fabric::links::{HelloTimes, Links};
 use scalebricks_elements::fabric::mtus::Mtus;
 use scalebricks_elements::fabric::next_hops::NextHops;
-use scalebricks_io::PacketBuf;
+use scalebricks_elements::gateway::fabric::health::probe::{Kind, Probe, ProbeKey};
+use scalebricks_graph::{Clock, Ledger, Worker};
+use scalebricks_io::{MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_tables::lpm::{Lpm, Params};
-use scalebricks_types::{ClusterSize, HashSeed, NodeId};
+use scalebricks_types::{ClusterSize, HashSeed, NodeId, NodeSet};
 use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::ethernet::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use scalebricks_wire::ipv4::Ipv4Header;
@@ -19,6 +23,12 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The cluster's secret.
+pub const SECRET: u64 = 9;
+
+/// The ethertype of hellos.
+const HELLO: [u8; 2] = [0x88, 0xb5];
 
 pub const STEP: Duration = Duration::from_millis(1);
 
@@ -88,7 +98,9 @@ pub fn nodes(size: usize, steering: Steering, seed: u64) -> Vec<(NodeConfig, Nod
         routes: Arc::clone(&routes),
         routes6: Arc::clone(&routes6),
         next_hops: Arc::new(NextHops::new(100)),
-        links: Arc::new(Links::new(config.id, size, HashSeed::from_u64(9), HelloTimes::default()).unwrap()),
+        links: Arc::new(
+            Links::new(config.id, size, HashSeed::from_u64(SECRET), HelloTimes::default()).unwrap(),
+        ),
         mtus: Arc::clone(&mtus),
     };
     configs.into_iter().map(|config| (config.clone(), tables(&config))).collect()
@@ -104,13 +116,17 @@ pub struct Cluster {
     pub asked: HashMap<(usize, String), usize>,
     /// Whether hosts answer.
     pub answers: bool,
+    /// Most links that a packet passed.
+    pub most_hops: u8,
+    /// Packets that are no hellos and were lost on cut links.
+    pub lost: usize,
 }
 
 impl Cluster {
     pub fn new(nodes: Vec<(NodeConfig, NodeTables)>) -> Self {
         let inner = NodeCluster::new(&nodes, (RATE, RATE), 1 << 13).unwrap();
         let got = vec![Vec::new(); nodes.len()];
-        Self { nodes, inner, got, asked: HashMap::new(), answers: true }
+        Self { nodes, inner, got, asked: HashMap::new(), answers: true, most_hops: 0, lost: 0 }
     }
 
     /// The same after all links came up.
@@ -128,7 +144,10 @@ impl Cluster {
     pub fn run(&mut self, ms: usize) {
         for _ in 0..ms {
             self.inner.network.step(STEP).unwrap();
+            let is_data = |loss: &Loss| loss.packet.data()[12..14] != HELLO;
+            self.lost += self.inner.network.take_lost().iter().filter(|loss| is_data(loss)).count();
             for departure in self.inner.network.take_departed() {
+                self.most_hops = self.most_hops.max(departure.packet.tag().hops);
                 let frame = departure.packet.data();
                 match question(departure.port, frame) {
                     Some((asked, answer)) => {
@@ -221,4 +240,97 @@ pub fn udp(flow: u16) -> Vec<u8> {
     let mut bytes: Vec<u8> = [flow, 9, 16, 0].map(u16::to_be_bytes).concat();
     bytes.extend([7; 8]);
     bytes
+}
+
+/// A node alone, with the far ends of its devices.
+pub struct Lone {
+    worker: Worker<Packet>,
+    ledger: Ledger,
+    pool: Pool,
+    ends: HashMap<String, (MemoryPort<Packet>, MemoryPort<Packet>)>,
+    now: Duration,
+    id: NodeId,
+}
+
+impl Lone {
+    pub fn new(config: &NodeConfig, tables: &NodeTables) -> Self {
+        let (mut graph, ledger) = config.graph(tables, &scalebricks_elements::registry()).unwrap();
+        let (mut devices, mut ends) = (Devices::new(Clock::Wall), HashMap::new());
+        let names = config.ports.iter().map(|port| &port.interface.device);
+        for name in names.chain(config.links.iter().map(|link| &link.device)) {
+            let ((near_in, far_in), (near_out, far_out)) = (memory_port_pair(64), memory_port_pair(64));
+            devices.receive(Some(name), ReceiveBinding::Port(Box::new(near_in)));
+            devices.send(name, SendBinding::Port(Box::new(near_out)));
+            ends.insert(name.clone(), (far_in, far_out));
+        }
+        graph.open(&mut devices).unwrap();
+        let pool = Pool::new(4_096, 2_048).unwrap();
+        let worker = Worker::new(graph, Box::new(pool.clone()), ());
+        Self { worker, ledger, pool, ends, now: Duration::ZERO, id: config.id }
+    }
+
+    /// A frame arrives at a device.
+    pub fn send(&mut self, device: &str, frame: &[u8]) {
+        let packet = self.pool.packet(frame).unwrap();
+        self.ends.get_mut(device).unwrap().0.send(packet).unwrap();
+    }
+
+    /// Up to this many frames that left by a device.
+    pub fn take_some(&mut self, device: &str, count: usize) -> Vec<Vec<u8>> {
+        let far = &mut self.ends.get_mut(device).unwrap().1;
+        std::iter::from_fn(|| far.receive()).take(count).map(|packet| packet.data().to_vec()).collect()
+    }
+
+    pub fn take(&mut self, device: &str) -> Vec<Vec<u8>> {
+        self.take_some(device, usize::MAX)
+    }
+
+    /// Lets milliseconds pass.
+    pub fn run(&mut self, ms: usize) {
+        for _ in 0..ms {
+            self.now += STEP;
+            (0..8).for_each(|_| {
+                self.worker.turn(self.now);
+            });
+        }
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        self.ledger.snapshot().iter().filter_map(|counted| counted.get(name)).sum()
+    }
+
+    /// A hello of a neighbour that hears this node arrives.
+    pub fn hello_of(&mut self, from: u8) {
+        let stamp = self.now.as_nanos() as u64 + 1;
+        let hello = hello((from, self.id.get()), stamp, NodeSet::from_iter([self.id]), SECRET);
+        self.send(&format!("link{from}"), &hello);
+    }
+
+    /// Hellos until the link to a neighbour is up.
+    pub fn make_neighbour(&mut self, from: u8) {
+        for _ in 0..4 {
+            self.hello_of(from);
+            self.run(100);
+        }
+        self.take(&format!("link{from}"));
+    }
+}
+
+/// The frame of a hello, with the tag of a cluster.
+pub fn hello((from, to): (u8, u8), stamp: u64, hears: NodeSet, secret: u64) -> Vec<u8> {
+    let (from, to, none) = (NodeId::new(from), NodeId::new(to), NodeSet::EMPTY);
+    let probe = Probe {
+        kind: Kind::Probe,
+        from,
+        to,
+        life: 0,
+        epoch: 0,
+        stamp,
+        answers: 0,
+        answers_life: 0,
+        hears,
+        reaches: none,
+        grants: none,
+    };
+    ProbeKey::new(HashSeed::from_u64(secret)).frame(&probe, MacAddr([2; 6])).to_vec()
 }

@@ -24,7 +24,11 @@ impl Network {
         if !text.contains('/') {
             return None;
         }
-        if text.contains(':') { Ipv6Addr::network(text).map(Self::V6) } else { Ipv4Addr::network(text).map(Self::V4) }
+        if text.contains(':') {
+            Ipv6Addr::network(text).map(Self::V6)
+        } else {
+            Ipv4Addr::network(text).map(Self::V4)
+        }
     }
 }
 

@@ -190,7 +190,8 @@ impl Links {
 
     /// Checks a frame that arrived over the link to a node, and leaves its hello to the worker that watches the links.
     pub(crate) fn receive(&self, frame: &[u8], link: NodeId, now: Duration) -> Result<(), HelloFault> {
-        let probe = self.key.open(frame).filter(|probe| probe.kind == Kind::Probe).ok_or(HelloFault::NoHello)?;
+        let probe =
+            self.key.open(frame).filter(|probe| probe.kind == Kind::Probe).ok_or(HelloFault::NoHello)?;
         if probe.from != link || probe.to != self.id || link == self.id || link.index() >= self.size.get() {
             return Err(HelloFault::WrongLink);
         }

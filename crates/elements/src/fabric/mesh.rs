@@ -76,7 +76,11 @@ impl Mesh {
     /// Marks the link to a neighbour up or down.
     pub fn set_link(&mut self, node: NodeId, is_up: bool) {
         let down = &mut self.marked.down;
-        if is_up { down.remove(node) } else { down.insert(node) }
+        if is_up {
+            down.remove(node);
+        } else {
+            down.insert(node);
+        }
         self.combine();
     }
 

@@ -38,14 +38,14 @@ impl Mtus {
 
     /// The MTU of a port, if a packet of this many bytes is longer. Cost: a load, for most packets.
     #[inline(always)]
-    pub(crate) fn exceeded(&self, length: u16, target: RouterMac) -> bool {
-        length > self.least.load(Ordering::Relaxed) && self.is_over(length, target)
+    pub(crate) fn exceeded(&self, length: u16, target: RouterMac) -> Option<u16> {
+        if length > self.least.load(Ordering::Relaxed) { self.over(length, target) } else { None }
     }
 
     #[inline(never)]
-    fn is_over(&self, length: u16, target: RouterMac) -> bool {
-        let cell = self.cell(target.output_node, target.port);
-        cell.is_some_and(|cell| length > cell.load(Ordering::Relaxed))
+    fn over(&self, length: u16, target: RouterMac) -> Option<u16> {
+        let mtu = self.cell(target.output_node, target.port)?.load(Ordering::Relaxed);
+        (length > mtu).then_some(mtu)
     }
 
     /// The smallest MTU of all ports.
@@ -63,7 +63,7 @@ mod tests {
         let mtus = Mtus::new(ClusterSize::new(2).unwrap());
         let port = |number| ExternalPort::new(number).unwrap();
         let over = |length, node, number| {
-            mtus.exceeded(length, RouterMac::new(NodeId::new(node), port(number), 0))
+            mtus.exceeded(length, RouterMac::new(NodeId::new(node), port(number), 0)).is_some()
         };
         assert!(mtus.set(NodeId::new(1), port(63), 1_280) && !mtus.set(NodeId::new(2), port(0), 9_000));
         assert_eq!([over(1_280, 1, 63), over(1_281, 1, 63), over(1_500, 1, 0)], [false, true, false]);

@@ -58,7 +58,9 @@ impl Cell {
         fence(Ordering::Release);
         let (flags, port, bits) = match neighbour {
             None => (1, 0, 0),
-            Some(Neighbour { port, address: IpAddr::V4(ip) }) => (1 | THERE, port.get(), u128::from(ip.to_bits())),
+            Some(Neighbour { port, address: IpAddr::V4(ip) }) => {
+                (1 | THERE, port.get(), u128::from(ip.to_bits()))
+            }
             Some(Neighbour { port, address: IpAddr::V6(ip) }) => (1 | THERE | V6, port.get(), ip.to_bits()),
         };
         self.address[0].store((bits >> 64) as u64, Ordering::Relaxed);
@@ -194,7 +196,8 @@ mod tests {
     fn a_full_table_and_the_reserved_number_are_errors() {
         let table = NextHops::new(usize::MAX);
         assert_eq!(table.count(), 65_535);
-        let hop = Some(Neighbour { port: ExternalPort::new(0).unwrap(), address: Ipv4Addr::LOCALHOST.into() });
+        let hop =
+            Some(Neighbour { port: ExternalPort::new(0).unwrap(), address: Ipv4Addr::LOCALHOST.into() });
         assert_eq!(table.define(CONNECTED, hop), Err(NextHopError::Reserved));
         assert!(!table.set(CONNECTED, Some(MacAddr([2; 6]))));
         assert_eq!(NextHops::new(7).define(7, hop), Err(NextHopError::NoNumber { number: 7, count: 7 }));

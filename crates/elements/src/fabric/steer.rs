@@ -40,6 +40,77 @@ pub(crate) fn steer<P: PacketBuf>(
     split(batch, &ways[..count], out);
 }
 
+/// Declares a steering element: its documentation, fields, own parameters and counters, and its field with the
+/// [`Mesh`](super::mesh::Mesh). Ports, drop reasons, handlers and the parameters of the node's place are those of all.
+macro_rules! steering {
+    (
+        $(#[doc = $doc:literal])+
+        pub struct $name:ident as $class:literal { $($fields:tt)* }
+        params $params:ident { $($(#[doc = $param_doc:literal])+ $param:ident: $param_type:ty $(= $default:expr)?,)* }
+        example $example:tt
+        counters { $($counters:tt)* }
+        keeps { $kept:ident, }
+        mesh $($mesh:ident).+
+    ) => {
+        scalebricks_graph::element! {
+            $(#[doc = $doc])+
+            pub struct $name as $class { $($fields)* }
+            inputs { push "in": "Frames from external ports, with encoded addresses.", }
+            outputs {
+                push "node" [ZeroOrMore]: "Frames to the node of the output's number; those to this node leave here.",
+            }
+            params $params {
+                /// The number of this node.
+                node: u16,
+                /// Number of nodes N, up to 256.
+                nodes: u16,
+                $($(#[doc = $param_doc])+ $param: $param_type $(= $default)?,)*
+            }
+            example $example
+            drops {
+                BAD_MAC = $crate::gateway::DropReason::BadFabricMac,
+                NO_NEIGHBOUR = $crate::shared_names::drops::NO_NEIGHBOUR,
+            }
+            counters {
+                DIRECT = $crate::shared_names::counters::DIRECT,
+                SPREAD = $crate::shared_names::counters::SPREAD,
+                $($counters)*
+            }
+            handlers {
+                read DOWN = $crate::shared_names::handlers::DOWN,
+                write SET_DOWN = $crate::shared_names::handlers::SET_DOWN,
+                write SET_UP = $crate::shared_names::handlers::SET_UP,
+            }
+            keeps { $kept, }
+        }
+
+        impl $name {
+            const REFUSALS: $crate::fabric::steer::Refusals =
+                $crate::fabric::steer::Refusals { bad_mac: Self::BAD_MAC, no_neighbour: Self::NO_NEIGHBOUR };
+
+            pub(crate) const fn mesh_mut(&mut self) -> &mut $crate::fabric::mesh::Mesh {
+                &mut self.$($mesh).+
+            }
+        }
+
+        impl scalebricks_graph::Control for $name {
+            fn read(&self, _: scalebricks_graph::HandlerId) -> String {
+                self.$($mesh).+.down()
+            }
+
+            fn write(
+                &mut self,
+                handler: scalebricks_graph::HandlerId,
+                value: &str,
+            ) -> Result<(), scalebricks_graph::element::HandlerError> {
+                self.$($mesh).+.write(value, handler == Self::SET_UP)
+            }
+        }
+    };
+}
+
+pub(crate) use steering;
+
 #[cfg(test)]
 pub(crate) mod rig {
     //! Tests that every steering element must pass.

@@ -25,7 +25,7 @@ element! {
     /// route and may be fragmented.
     pub struct ICMPError as "ICMPError" {
         src: Ipv4Addr, kind: u8, code: u8, bad: Vec<Ipv4Addr>, limit: usize, pmtu: u16, fixes: bool, id: u16, bucket: Bucket,
-        painted: Vec<Ipv4Addr>, dst: Handle<DstIp>,
+        marked: bool, painted: Vec<Ipv4Addr>, dst: Handle<DstIp>,
     }
     inputs { agnostic "in": "IPv4 packets that cause errors.", }
     outputs { agnostic "out": "IPv4 packets with ICMP errors.", }
@@ -50,6 +50,8 @@ element! {
         rate: u32 = 1_000,
         /// Most errors at once, after a pause.
         burst: u32 = 100,
+        /// Whether the MTU in a packet's mark, if there is one, replaces PMTU: `RouterInput` notes it.
+        marked: bool = false,
         /// Sources by the packets' paint, from 0 on: those of the ports where packets arrived. SRC for other paints.
         painted: Option<Ips> = None,
     }
@@ -101,7 +103,19 @@ impl Kind {
 impl Class for ICMPError {
     fn make(params: ICMPErrorParams) -> Result<Self, String> {
         const LEAST: usize = 2 * (MIN_HEADER_LEN + HEADER_LEN);
-        let ICMPErrorParams { src, r#type, code, badaddrs, mtu, pmtu, set_fix_anno, rate, burst, painted } = params;
+        let ICMPErrorParams {
+            src,
+            r#type,
+            code,
+            badaddrs,
+            mtu,
+            pmtu,
+            set_fix_anno,
+            rate,
+            burst,
+            marked,
+            painted,
+        } = params;
         if !(LEAST..=MAX_V4_LEN).contains(&mtu) {
             return Err(format!("an error has {LEAST} to {MAX_V4_LEN} bytes, not {mtu}"));
         }
@@ -121,6 +135,7 @@ impl Class for ICMPError {
             fixes: set_fix_anno,
             id: 0,
             bucket: Bucket::new(rate.into(), burst.into()),
+            marked,
             painted: painted.unwrap_or_default().0,
             dst: Handle::default(),
         })
@@ -139,7 +154,8 @@ impl ICMPError {
     fn rest(&self, meta: &Meta, next: Ipv4Addr) -> [u8; 4] {
         match self.kind {
             v4::UNREACHABLE if self.code == v4::CODE_FRAGMENTATION_NEEDED => {
-                let [high, low] = self.pmtu.to_be_bytes();
+                let marked = annotations::exceeded_mtu(meta).filter(|_| self.marked);
+                let [high, low] = marked.unwrap_or(self.pmtu).to_be_bytes();
                 [0, 0, high, low]
             }
             v4::REDIRECT => next.octets(),
@@ -236,6 +252,25 @@ mod tests {
         rig.send_noted(packets);
         rig.turn();
         rig.noted(0)
+    }
+
+    #[test]
+    fn the_mark_replaces_the_mtu() {
+        let mut rig = Rig::new(1, |builder| {
+            let args = ["192.0.2.9", "unreachable", "needfrag", "PMTU 1400", "MARKED true"];
+            builder.declare("c", "CheckIPHeader", &[]).declare("e", "ICMPError", &args);
+            builder.chain(&["in", "c", "e", "out0"]);
+        });
+        let marked = |mark| {
+            let mut meta = Meta::default();
+            meta.mark = mark;
+            (ipv4(9, b"abc"), meta)
+        };
+        rig.send_noted([1_300, 0].map(marked));
+        rig.turn();
+        let mtus =
+            rig.got(0).iter().map(|packet| u16::from_be_bytes([packet[26], packet[27]])).collect::<Vec<_>>();
+        assert_eq!(mtus, [1_300, 1_400]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `IPFragmenter`.
 
+use crate::annotations::exceeded_mtu;
 use crate::columns::IpHeader;
 use crate::header;
 use crate::shared_names::drops;
 use crate::side_output::SideOutput;
-use scalebricks_graph::{Class, Control, DropId, Element, Frame, Out, SLOTS, Slot, SlotList, element};
+use scalebricks_graph::{Class, Control, DropId, Element, Frame, Meta, Out, SLOTS, Slot, SlotList, element};
 use scalebricks_io::{PacketBuf, Tag};
 use scalebricks_wire::fragment::{FragmentPlan, MIN_MTU, Piece};
 use scalebricks_wire::ipv4::MAX_HEADER_LEN;
@@ -14,7 +15,7 @@ element! {
     /// output 1. Each fragment keeps the bytes before the IP header. Fragments leave in order; Click sends the first
     /// one last. Either all fragments of a packet leave, or none.
     pub struct IPFragmenter<P> as "IPFragmenter" {
-        mtu: usize, honours_df: bool, side: SideOutput,
+        mtu: usize, marked: bool, honours_df: bool, side: SideOutput,
         // Fragments in preparation, and slots to send.
         later: Vec<(P, Header)>, rest: SlotList,
     }
@@ -30,6 +31,8 @@ element! {
         honor_df: bool = true,
         /// No effect: such packets are counted, not printed.
         verbose: bool = false,
+        /// Whether the MTU in a packet's mark, if there is one, replaces MTU: `RouterInput` notes it.
+        marked: bool = false,
     }
     example { "68", "HONOR_DF false", }
     reads { IpHeader, }
@@ -48,12 +51,13 @@ element! {
 
 impl<P: PacketBuf> Class for IPFragmenter<P> {
     fn make(params: IPFragmenterParams) -> Result<Self, String> {
-        let IPFragmenterParams { mtu, honor_df, verbose: _ } = params;
+        let IPFragmenterParams { mtu, honor_df, verbose: _, marked } = params;
         if mtu < MIN_MTU {
             return Err(format!("an MTU is at least {MIN_MTU}, not {mtu}"));
         }
         Ok(Self {
             mtu,
+            marked,
             honours_df: honor_df,
             side: SideOutput::default(),
             later: Vec::new(),
@@ -65,6 +69,11 @@ impl<P: PacketBuf> Class for IPFragmenter<P> {
 impl<P: PacketBuf + 'static> Control for IPFragmenter<P> {}
 
 impl<P: PacketBuf> IPFragmenter<P> {
+    /// The MTU for a packet.
+    fn mtu(&self, meta: &Meta) -> usize {
+        exceeded_mtu(meta).filter(|_| self.marked).map_or(self.mtu, usize::from)
+    }
+
     /// Makes all fragments of a packet except the first, which remains in the packet itself.
     fn cut(&mut self, slot: &Slot, frame: &mut Frame<P>) -> Result<(), DropId> {
         let l3 = usize::from(frame.meta(slot).l3);
@@ -73,7 +82,8 @@ impl<P: PacketBuf> IPFragmenter<P> {
         {
             *flags &= !0x40;
         }
-        let count = plan(frame.packet(slot).data(), l3, self.mtu).ok_or(Self::MALFORMED)?.count();
+        let mtu = self.mtu(frame.meta(slot));
+        let count = plan(frame.packet(slot).data(), l3, mtu).ok_or(Self::MALFORMED)?.count();
         if count > SLOTS - frame.used() + 1 {
             return Err(Self::NO_BUFFER);
         }
@@ -81,7 +91,7 @@ impl<P: PacketBuf> IPFragmenter<P> {
             self.later.push((frame.alloc().ok_or(Self::NO_BUFFER)?, Header::default()));
         }
         let whole = frame.packet(slot);
-        let first = self.write(whole, l3).ok_or(Self::NO_BUFFER)?;
+        let first = self.write(whole, l3, mtu).ok_or(Self::NO_BUFFER)?;
         let (packet, meta) = frame.both_mut(slot);
         packet.truncate(l3 + first.len + first.payload_len);
         if let Some(header) = packet.data_mut().get_mut(l3..l3 + first.len) {
@@ -93,9 +103,9 @@ impl<P: PacketBuf> IPFragmenter<P> {
 
     /// Writes the later fragments: the bytes before the IP header, the fragment's header, and its part of the payload.
     /// Returns the header of the first.
-    fn write(&mut self, whole: &P, l3: usize) -> Option<Header> {
+    fn write(&mut self, whole: &P, l3: usize, mtu: usize) -> Option<Header> {
         let (data, tag) = (whole.data(), whole.tag());
-        let plan = plan(data, l3, self.mtu)?;
+        let plan = plan(data, l3, mtu)?;
         let payload = l3 + usize::from(data.get(l3)? & 0xf) * 4;
         let mut pieces = plan.clone();
         let first = Header::of(&plan, pieces.next()?)?;
@@ -162,8 +172,9 @@ enum Size {
 impl<P: PacketBuf + 'static> Element<P> for IPFragmenter<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         for slot in batch.drain() {
+            let mtu = self.mtu(frame.meta(&slot));
             let size = match header::packet(frame.packet(&slot).data(), frame.meta(&slot)) {
-                Some(ip) if ip.total_len() <= self.mtu => Size::Fits,
+                Some(ip) if ip.total_len() <= mtu => Size::Fits,
                 Some(ip) if ip.dont_fragment() && self.honours_df => Size::DontFragment,
                 Some(_) => Size::Cut,
                 None => Size::Malformed,
@@ -206,6 +217,20 @@ mod tests {
             builder.declare("m", "MarkIPHeader", mark).declare("f", "IPFragmenter", &args);
             builder.chain(&["in", "m", "f", "out0"]);
         }
+    }
+
+    #[test]
+    fn the_mark_replaces_the_mtu() {
+        let mut rig = Rig::new(1, fill(&[], vec!["100".into(), "MARKED true".into()]));
+        let marked = |mark| {
+            let mut meta = scalebricks_graph::Meta::default();
+            meta.mark = mark;
+            (ipv4(9, &[1; 120]), meta)
+        };
+        rig.send_noted([0, 68, 140].map(marked));
+        rig.turn();
+        let lengths: Vec<usize> = rig.got(0).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [100, 60, 68, 68, 44, 140]);
     }
 
     #[test]

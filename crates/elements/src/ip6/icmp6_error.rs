@@ -1,6 +1,6 @@
 //! `ICMP6Error`.
 
-use crate::annotations::PacketType;
+use crate::annotations::{PacketType, exceeded_mtu};
 use crate::columns::{DstIp6, Ip6Header};
 use crate::header;
 use crate::shared_names::drops;
@@ -22,7 +22,7 @@ element! {
     /// packets to groups (RFC 4443 §2.4 (e)). At most `RATE` errors per second are sent (RFC 4443 §2.4 (f)).
     pub struct ICMP6Error as "ICMP6Error" {
         src: Ipv6Addr, kind: u8, code: u8, bad: Vec<Ipv6Addr>, mtu: u32, bucket: Bucket,
-        painted: Vec<Ipv6Addr>, dst: Handle<DstIp6>,
+        marked: bool, painted: Vec<Ipv6Addr>, dst: Handle<DstIp6>,
     }
     inputs { agnostic "in": "IPv6 packets that cause errors.", }
     outputs { agnostic "out": "IPv6 packets with ICMPv6 errors.", }
@@ -42,6 +42,8 @@ element! {
         rate: u32 = 1_000,
         /// Most errors at once, after a pause.
         burst: u32 = 100,
+        /// Whether the MTU in a packet's mark, if there is one, replaces PMTU: `RouterInput` notes it.
+        marked: bool = false,
         /// Sources by the packets' paint, from 0 on: those of the ports where packets arrived. SRC for other paints.
         painted: Option<Ip6s> = None,
     }
@@ -82,7 +84,7 @@ impl Param for Kind6 {
 
 impl Class for ICMP6Error {
     fn make(params: ICMP6ErrorParams) -> Result<Self, String> {
-        let ICMP6ErrorParams { src, r#type, code, badaddrs, pmtu, rate, burst, painted } = params;
+        let ICMP6ErrorParams { src, r#type, code, badaddrs, pmtu, rate, burst, marked, painted } = params;
         Ok(Self {
             src: src.0,
             kind: r#type.0,
@@ -90,6 +92,7 @@ impl Class for ICMP6Error {
             bad: badaddrs.unwrap_or_default().0,
             mtu: pmtu,
             bucket: Bucket::new(rate.into(), burst.into()),
+            marked,
             painted: painted.unwrap_or_default().0,
             dst: Handle::default(),
         })
@@ -126,7 +129,8 @@ impl ICMP6Error {
     fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta) -> Result<Ipv6Addr, DropId> {
         let mut error = [0; MAX_V6_LEN];
         let original = header::bytes(packet.data(), meta);
-        let rest = if self.kind == v6::PACKET_TOO_BIG { self.mtu.to_be_bytes() } else { [0; 4] };
+        let marked = exceeded_mtu(meta).filter(|_| self.marked).map_or(self.mtu, u32::from);
+        let rest = if self.kind == v6::PACKET_TOO_BIG { marked.to_be_bytes() } else { [0; 4] };
         let written = any_v6(original, self.src(meta), (self.kind, self.code), rest, &mut error);
         let len = written.map_err(|error| match error {
             WriteError::NoRoom => Self::NO_ROOM,
@@ -176,6 +180,25 @@ mod tests {
                 .declare("e", "ICMP6Error", args)
                 .chain(&["in", "c", "e", "out0"]);
         })
+    }
+
+    #[test]
+    fn the_mark_replaces_the_mtu() {
+        let mut rig = Rig::new(1, |builder| {
+            let args = ["2001:db8::c", "toobig", "PMTU 1400", "MARKED true"];
+            builder.declare("c", "CheckIP6Header", &[]).declare("e", "ICMP6Error", &args);
+            builder.chain(&["in", "c", "e", "out0"]);
+        });
+        let marked = |mark| {
+            let mut meta = Meta::default();
+            meta.mark = mark;
+            (ipv6(9, b"abc"), meta)
+        };
+        rig.send_noted([1_300, 0].map(marked));
+        rig.turn();
+        let mtus =
+            rig.got(0).iter().map(|packet| u16::from_be_bytes([packet[46], packet[47]])).collect::<Vec<_>>();
+        assert_eq!(mtus, [1_300, 1_400]);
     }
 
     #[test]

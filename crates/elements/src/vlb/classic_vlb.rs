@@ -1,40 +1,24 @@
 //! `ClassicVLB`.
 
 use crate::fabric::mesh::Mesh;
-use crate::fabric::steer::{Refusals, steer};
-use crate::gateway::DropReason;
-use crate::shared_names::{counters, drops, handlers};
-use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
+use crate::fabric::steer::{steer, steering};
+use scalebricks_graph::{Class, Element, Frame, Out, SlotList};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 
-element! {
+steering! {
     /// Phase 1 of Valiant load balancing over a full mesh (RouteBricks §3.2): sends each frame to a node drawn uniformly
     /// from all, which sends it to its output node (`MacSwitch`). Drawing this node or the output node means the direct
     /// way. Links of 2R/N carry every admissible traffic matrix; a node handles up to 3R. It reorders flows.
     pub struct ClassicVLB as "ClassicVLB" { mesh: Mesh, }
-    inputs { push "in": "Frames from external ports, with encoded addresses.", }
-    outputs { push "node" [ZeroOrMore]: "Frames to the node of the output's number; those to this node leave here.", }
     params ClassicVLBParams {
-        /// The number of this node.
-        node: u16,
-        /// Number of nodes, up to 256.
-        nodes: u16,
         /// Seed of the random choices.
         seed: u64 = 0,
     }
     example { "0", "2", }
-    drops { BAD_MAC = DropReason::BadFabricMac, NO_NEIGHBOUR = drops::NO_NEIGHBOUR, }
-    counters { DIRECT = counters::DIRECT, SPREAD = counters::SPREAD, }
-    handlers { read DOWN = handlers::DOWN, write SET_DOWN = handlers::SET_DOWN, write SET_UP = handlers::SET_UP, }
+    counters {}
     keeps { mesh, }
-}
-
-impl ClassicVLB {
-    pub(crate) const fn mesh_mut(&mut self) -> &mut Mesh {
-        &mut self.mesh
-    }
+    mesh mesh
 }
 
 /// Chooses the next node of a frame to another node.
@@ -58,22 +42,11 @@ impl Class for ClassicVLB {
     }
 }
 
-impl Control for ClassicVLB {
-    fn read(&self, _: HandlerId) -> String {
-        self.mesh.down()
-    }
-
-    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        self.mesh.write(value, handler == Self::SET_UP)
-    }
-}
-
 impl<P: PacketBuf> Element<P> for ClassicVLB {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let refusals = Refusals { bad_mac: Self::BAD_MAC, no_neighbour: Self::NO_NEIGHBOUR };
         let mesh = &mut self.mesh;
         let (mut direct, mut spread) = (0, 0);
-        steer(batch, frame, out, (mesh.id(), mesh.size()), refusals, |output, _| {
+        steer(batch, frame, out, (mesh.id(), mesh.size()), Self::REFUSALS, |output, _| {
             let next = choose(mesh, output);
             direct += u64::from(next == Some(output));
             spread += u64::from(next.is_some_and(|next| next != output));

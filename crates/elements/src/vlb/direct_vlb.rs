@@ -2,30 +2,22 @@
 
 use crate::fabric::budget::{Budgets, share};
 use crate::fabric::mesh::Mesh;
-use crate::fabric::steer::{Refusals, steer};
-use crate::gateway::DropReason;
-use crate::shared_names::{counters, drops, handlers};
+use crate::fabric::steer::{steer, steering};
+use crate::shared_names::counters;
 use crate::values::Bandwidth;
-use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
+use scalebricks_graph::{Class, Element, Frame, Out, SlotList};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::NodeId;
 use std::time::Duration;
 
-element! {
+steering! {
     /// Direct Valiant load balancing over a full mesh (RouteBricks §3.2): up to R/N of the traffic for each output node
     /// takes the direct way, the rest a way over another node drawn uniformly. A node handles 2R of near-uniform traffic
     /// and 3R at most. Links need 3R/N: with 2R/N, as in the paper, some admissible traffic matrices do not fit. A
     /// drawn link that this node has filled is replaced by another, at last by the least loaded, or by any if all are
     /// overloaded. It reorders flows.
     pub struct DirectVLB as "DirectVLB" { mesh: Mesh, direct: Budgets, links: Budgets, }
-    inputs { push "in": "Frames from external ports, with encoded addresses.", }
-    outputs { push "node" [ZeroOrMore]: "Frames to the node of the output's number; those to this node leave here.", }
     params DirectVLBParams {
-        /// The number of this node.
-        node: u16,
-        /// Number of nodes N, up to 256.
-        nodes: u16,
         /// Rate R of all external ports of a node together.
         rate: Bandwidth,
         /// Rate that goes directly to each output node. R/N by default.
@@ -38,21 +30,14 @@ element! {
         seed: u64 = 0,
     }
     example { "0", "2", "10Gbps", }
-    drops { BAD_MAC = DropReason::BadFabricMac, NO_NEIGHBOUR = drops::NO_NEIGHBOUR, }
     counters {
-        DIRECT = counters::DIRECT,
-        SPREAD = counters::SPREAD,
         OVER_BUDGET = counters::OVER_BUDGET,
     }
-    handlers { read DOWN = handlers::DOWN, write SET_DOWN = handlers::SET_DOWN, write SET_UP = handlers::SET_UP, }
     keeps { mesh, }
+    mesh mesh
 }
 
 impl DirectVLB {
-    pub(crate) const fn mesh_mut(&mut self) -> &mut Mesh {
-        &mut self.mesh
-    }
-
     /// The next node of a frame, and whether its link had room.
     fn choose(&mut self, output: NodeId, bytes: usize, now: Duration) -> Option<(NodeId, bool)> {
         let Self { mesh, direct, links } = self;
@@ -95,22 +80,11 @@ impl Class for DirectVLB {
     }
 }
 
-impl Control for DirectVLB {
-    fn read(&self, _: HandlerId) -> String {
-        self.mesh.down()
-    }
-
-    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        self.mesh.write(value, handler == Self::SET_UP)
-    }
-}
-
 impl<P: PacketBuf> Element<P> for DirectVLB {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let refusals = Refusals { bad_mac: Self::BAD_MAC, no_neighbour: Self::NO_NEIGHBOUR };
         let (place, now) = ((self.mesh.id(), self.mesh.size()), out.now());
         let (mut direct, mut spread, mut over_budget) = (0, 0, 0);
-        steer(batch, frame, out, place, refusals, |output, bytes| {
+        steer(batch, frame, out, place, Self::REFUSALS, |output, bytes| {
             let (node, fits) = self.choose(output, bytes.len(), now)?;
             direct += u64::from(node == output);
             spread += u64::from(node != output);

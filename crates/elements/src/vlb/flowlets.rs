@@ -4,12 +4,10 @@ use crate::fabric::budget::{Budgets, share};
 use crate::fabric::flow_hash::flow_hash;
 use crate::fabric::flow_table::{Arrival, DELTA, FlowTable};
 use crate::fabric::mesh::Mesh;
-use crate::fabric::steer::{Refusals, steer};
-use crate::gateway::DropReason;
-use crate::shared_names::{counters, drops, handlers};
+use crate::fabric::steer::{steer, steering};
+use crate::shared_names::counters;
 use crate::values::Bandwidth;
-use scalebricks_graph::element::HandlerError;
-use scalebricks_graph::{Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
+use scalebricks_graph::{Class, Element, Frame, Out, SlotList};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::{HashSeed, KeyHasher, NodeId, NodeSet};
 use std::time::Duration;
@@ -113,20 +111,14 @@ struct Tally {
     evicted: u64,
 }
 
-element! {
+steering! {
     /// Direct Valiant load balancing that keeps flows in order (RouteBricks §6.1): packets of a flow that follow each
     /// other within DELTA, a flowlet, take one way while its budget has room. A flowlet that does not fit its way is
     /// sprayed packet by packet until a gap longer than DELTA. If no way has room, a packet takes the least loaded:
     /// nothing is dropped. The budgets are token buckets: R/N directly to each output node, and R(N-1)/(N(N-2)) over
     /// each intermediate node, together R for one output node.
     pub struct Flowlets as "Flowlets" { ways: Ways, flows: FlowTable, hasher: KeyHasher, }
-    inputs { push "in": "Frames from external ports, with encoded addresses.", }
-    outputs { push "node" [ZeroOrMore]: "Frames to the node of the output's number; those to this node leave here.", }
     params FlowletsParams {
-        /// The number of this node.
-        node: u16,
-        /// Number of nodes N, up to 256.
-        nodes: u16,
         /// Rate R of all external ports of a node together.
         rate: Bandwidth,
         /// Budget of the direct way to each output node. R/N by default.
@@ -143,29 +135,18 @@ element! {
         seed: u64 = 0,
     }
     example { "0", "2", "10Gbps", }
-    drops { BAD_MAC = DropReason::BadFabricMac, NO_NEIGHBOUR = drops::NO_NEIGHBOUR, }
     counters {
-        DIRECT = counters::DIRECT,
-        SPREAD = counters::SPREAD,
         KEPT = "kept": "Frames that took the way of their flowlet.",
         STARTED = "flowlets": "Flowlets that began.",
         SPRAYED = "sprayed": "Frames of flowlets that did not fit their way.",
         OVER_BUDGET = counters::OVER_BUDGET,
         EVICTED = "evicted": "Flows that lost their entry to another before they were idle.",
     }
-    handlers {
-        read DOWN = handlers::DOWN,
-        write SET_DOWN = handlers::SET_DOWN,
-        write SET_UP = handlers::SET_UP,
-    }
     keeps { flows, }
+    mesh ways.mesh
 }
 
 impl Flowlets {
-    pub(crate) const fn mesh_mut(&mut self) -> &mut Mesh {
-        &mut self.ways.mesh
-    }
-
     /// The next node of a frame.
     fn choose(&mut self, output: NodeId, frame: &[u8], now: Duration, tally: &mut Tally) -> Option<NodeId> {
         let Self { ways, flows, hasher } = self;
@@ -220,22 +201,11 @@ impl Class for Flowlets {
     }
 }
 
-impl Control for Flowlets {
-    fn read(&self, _: HandlerId) -> String {
-        self.ways.mesh.down()
-    }
-
-    fn write(&mut self, handler: HandlerId, value: &str) -> Result<(), HandlerError> {
-        self.ways.mesh.write(value, handler == Self::SET_UP)
-    }
-}
-
 impl<P: PacketBuf> Element<P> for Flowlets {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let refusals = Refusals { bad_mac: Self::BAD_MAC, no_neighbour: Self::NO_NEIGHBOUR };
         let (place, now) = ((self.ways.mesh.id(), self.ways.mesh.size()), out.now());
         let mut tally = Tally::default();
-        steer(batch, frame, out, place, refusals, |output, bytes| {
+        steer(batch, frame, out, place, Self::REFUSALS, |output, bytes| {
             self.choose(output, bytes, now, &mut tally)
         });
         for (counter, n) in [

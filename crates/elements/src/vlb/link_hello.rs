@@ -3,8 +3,9 @@
 use crate::fabric::links::{HelloFault, HelloTimes, LinkMap, LinkWatch, Links};
 use crate::gateway::fabric::mac::{FabricMac, OutputPort};
 use crate::{ClassicVLB, DirectVLB, Flowlets, MacSwitch};
+use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, Graph, HandlerId, Out, SlotList, Upstream, element,
+    Binder, Class, Control, Element, Frame, Graph, HandlerId, Out, SlotList, Upstream, element,
 };
 use scalebricks_io::PacketBuf;
 use scalebricks_types::{ClusterSize, HashSeed, NodeId, NodeSet};
@@ -20,8 +21,8 @@ element! {
     /// own before each link, with priority over data: a full link must not lose hellos.
     pub struct LinkHello as "LinkHello" {
         links: Arc<Links>, watch: Option<LinkWatch>, followers: Vec<String>, source: MacAddr, next: Duration,
-        /// Neighbours whose next hello is due.
-        due: NodeSet,
+        /// Neighbours to which a link leads, and those whose next hello is due.
+        linked: NodeSet, due: NodeSet,
         told: u64, fault: Option<String>,
     }
     inputs {
@@ -70,12 +71,17 @@ impl LinkHello {
     pub fn new(links: Arc<Links>, sends: bool, followers: Vec<String>) -> Self {
         let source = FabricMac::handling(links.id(), OutputPort::ALL[0]).encode();
         let watch = sends.then(|| LinkWatch::new(Arc::clone(&links)));
-        Self { links, watch, followers, source, next: Duration::ZERO, due: NodeSet::EMPTY, told: 0, fault: None }
-    }
-
-    fn others(&self) -> impl Iterator<Item = NodeId> {
-        let id = self.links.id();
-        self.links.size().nodes().filter(move |&node| node != id)
+        Self {
+            links,
+            watch,
+            followers,
+            source,
+            next: Duration::ZERO,
+            linked: NodeSet::EMPTY,
+            due: NodeSet::EMPTY,
+            told: 0,
+            fault: None,
+        }
     }
 }
 
@@ -88,7 +94,8 @@ impl Class for LinkHello {
         let size = ClusterSize::new(usize::from(nodes)).map_err(|error| error.to_string())?;
         let id = size.node(node).map_err(|error| error.to_string())?;
         let times = HelloTimes { interval, missed };
-        let links = Links::new(id, size, HashSeed::from_u64(secret), times).map_err(|error| error.to_string())?;
+        let links =
+            Links::new(id, size, HashSeed::from_u64(secret), times).map_err(|error| error.to_string())?;
         let followers = followers.split_whitespace().map(str::to_owned).collect();
         Ok(Self::new(Arc::new(links), true, followers))
     }
@@ -99,6 +106,13 @@ fn numbers(nodes: NodeSet) -> String {
 }
 
 impl Control for LinkHello {
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        let id = self.links.id();
+        let is_linked = |node: &NodeId| *node != id && binder.is_connected(node.index());
+        self.linked = self.links.size().nodes().filter(is_linked).collect();
+        Ok(())
+    }
+
     fn take_over(&mut self, before: &mut dyn Any) {
         let Some(before) = before.downcast_mut::<Self>() else { return };
         let node = |of: &Self| (of.links.id(), of.links.size(), of.links.times(), of.watch.is_some());
@@ -151,7 +165,7 @@ impl<P: PacketBuf + 'static> Element<P> for LinkHello {
         }
         if now >= self.next {
             self.next = now + self.links.times().interval;
-            self.due = self.others().collect();
+            self.due = self.linked;
         }
         if self.due.is_empty() {
             return;
@@ -161,9 +175,6 @@ impl<P: PacketBuf + 'static> Element<P> for LinkHello {
         let due = self.due;
         for to in due.iter().take(room) {
             self.due.remove(to);
-            if to.index() >= out.outputs() {
-                continue;
-            }
             let hello = self.links.frame(&watch.hello(to, now), self.source);
             let made = frame.alloc().and_then(|mut packet| packet.append(&hello).ok().map(|()| packet));
             match made.and_then(|packet| frame.put(packet).ok()) {

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Least time between two looks for changes.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Time between two looks while the rate delays requests: it refills the bucket.
+const REFILL: Duration = Duration::from_millis(100);
+
 /// Next hops that it looks at in a turn.
 const SLICE: usize = 256;
 
@@ -73,8 +76,12 @@ struct State {
     seen: (u64, u64),
     /// All next hops, ordered by family and port.
     defined: Vec<(u16, Neighbour)>,
-    /// Where its pass is; the number of next hops if there is none.
+    /// How many it has looked at in its pass; all if there is none.
     at: usize,
+    /// The next hop that a pass begins with: the first that the rate delayed, so that all have their turn.
+    first: usize,
+    /// The first next hop that the rate delayed in this pass.
+    late: Option<usize>,
     begun: Duration,
     next: Duration,
     resolved: u64,
@@ -94,7 +101,8 @@ impl State {
         self.next = now + LOOK;
         let resolvers = self.resolvers.iter().map(|changes| changes.load(Ordering::Relaxed)).sum();
         let seen = (self.hops.changes(), resolvers);
-        if seen == self.seen && now < self.begun.saturating_add(refresh) {
+        let pause = if self.late.is_some() { REFILL.min(refresh) } else { refresh };
+        if seen == self.seen && now < self.begun.saturating_add(pause) {
             return false;
         }
         if seen.0 != self.seen.0 || self.seen == UNSEEN {
@@ -103,6 +111,7 @@ impl State {
             self.defined = defined.collect();
             self.defined.sort_by_key(|(_, neighbour)| place(*neighbour));
         }
+        self.first = self.late.take().unwrap_or(self.first);
         (self.seen, self.at, self.begun, self.resolved) = (seen, 0, now, 0);
         true
     }
@@ -144,18 +153,21 @@ impl NextHopKeeper {
     /// Finds the elements that it works with.
     fn find<P: PacketBuf + 'static>(&self, graph: &mut Graph<P>) -> Result<State, String> {
         let no = |name: &str, what: &str| format!("{name} is no {what}");
-        let restore = graph.get_mut::<RestoreMac>(&self.restore).ok_or_else(|| no(&self.restore, "RestoreMac"))?;
+        let restore =
+            graph.get_mut::<RestoreMac>(&self.restore).ok_or_else(|| no(&self.restore, "RestoreMac"))?;
         let hops = Arc::clone(restore.hops());
         if let Some(name) = &self.output {
             graph.get_mut::<RouterOutput>(name).ok_or_else(|| no(name, "RouterOutput"))?.set_hops(&hops);
         }
         let mut resolvers = Vec::new();
         for name in &self.arp {
-            let resolver = <Ipv4Addr as Held<P>>::resolver(graph, name).ok_or_else(|| no(name, "ARPQuerier"))?;
+            let resolver =
+                <Ipv4Addr as Held<P>>::resolver(graph, name).ok_or_else(|| no(name, "ARPQuerier"))?;
             resolvers.push(Arc::clone(resolver.neighbours.changes()));
         }
         for name in &self.nd {
-            let resolver = <Ipv6Addr as Held<P>>::resolver(graph, name).ok_or_else(|| no(name, "IP6NDSolicitor"))?;
+            let resolver =
+                <Ipv6Addr as Held<P>>::resolver(graph, name).ok_or_else(|| no(name, "IP6NDSolicitor"))?;
             resolvers.push(Arc::clone(resolver.neighbours.changes()));
         }
         Ok(State {
@@ -164,6 +176,8 @@ impl NextHopKeeper {
             seen: UNSEEN,
             defined: Vec::new(),
             at: 0,
+            first: 0,
+            late: None,
             begun: Duration::ZERO,
             next: Duration::ZERO,
             resolved: 0,
@@ -189,17 +203,25 @@ impl NextHopKeeper {
 
     fn pass<P: PacketBuf + 'static>(&mut self, state: &mut State, graph: &mut Graph<P>, now: Duration) {
         for _ in 0..SLICE {
-            let Some(&(number, neighbour)) = state.defined.get(state.at) else { break };
+            if state.at >= state.defined.len() {
+                break;
+            }
+            let at = (state.first + state.at) % state.defined.len();
+            let Some(&(number, neighbour)) = state.defined.get(at) else { break };
             state.at += 1;
             let (mac, is_wanted) = self.look(neighbour, graph, now);
             if state.hops.get(number) != mac {
                 state.hops.resolve(number, neighbour, mac);
             }
             state.resolved += u64::from(mac.is_some());
-            if is_wanted && self.wants.len() < WANTS && self.bucket.take(now) {
+            if !is_wanted {
+                continue;
+            }
+            if self.wants.len() < WANTS && self.bucket.take(now) {
                 self.wants.push_back(neighbour);
             } else {
-                state.delayed += u64::from(is_wanted);
+                state.delayed += 1;
+                state.late.get_or_insert(at);
             }
         }
         if state.at >= state.defined.len() {

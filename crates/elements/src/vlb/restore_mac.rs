@@ -62,7 +62,9 @@ impl NextHop {
                 table.define(self.number, Some(neighbour)).map_err(|error| error.to_string())
             }
             NextHopAt::Mac(mac) if table.set(self.number, Some(mac)) => Ok(()),
-            NextHopAt::Mac(_) => Err(format!("next hops have numbers below {CONNECTED}, not {}", self.number)),
+            NextHopAt::Mac(_) => {
+                Err(format!("next hops have numbers below {CONNECTED}, not {}", self.number))
+            }
         }
     }
 }
@@ -193,7 +195,12 @@ mod tests {
 
     #[test]
     fn real_addresses_return_at_the_port() {
-        let args = ["02:00:00:00:00:01 02:00:00:00:00:02", "7 02:00:00:00:00:09", "65534 02:00:00:00:00:0a", "9 0 192.0.2.9"];
+        let args = [
+            "02:00:00:00:00:01 02:00:00:00:00:02",
+            "7 02:00:00:00:00:09",
+            "65534 02:00:00:00:00:0a",
+            "9 0 192.0.2.9",
+        ];
         let mut rig = Rig::new(2, |builder| {
             builder.declare("r", "RestoreMac", &args).chain(&["in", "r", "out0"]).connect("r", 1, "out1", 0);
         });
@@ -211,7 +218,16 @@ mod tests {
         rig.send([frame(0, 8), frame(0, 7)]);
         rig.turn();
         assert_eq!((rig.got(0), rig.number("r", "no_next_hop")), (vec![restored(11, 1)], 2));
-        for wrong in ["", "8", "x 02:00:00:00:00:0b", "65535 02:00:00:00:00:0b", "65536 02:00:00:00:00:0b", "8 02:00", "8 64 192.0.2.1", "8 0 224.0.0.1"] {
+        for wrong in [
+            "",
+            "8",
+            "x 02:00:00:00:00:0b",
+            "65535 02:00:00:00:00:0b",
+            "65536 02:00:00:00:00:0b",
+            "8 02:00",
+            "8 64 192.0.2.1",
+            "8 0 224.0.0.1",
+        ] {
             assert!(rig.write("r", "set", wrong).is_err(), "{wrong:?}");
         }
         // With an output for them, frames without a MAC address keep theirs.

@@ -1,8 +1,8 @@
 //! `RouterInput`.
 
-use crate::fabric::cluster_route::{ClusterRoute, Network};
-use crate::annotations::PacketType;
+use crate::annotations::{PacketType, note_mtu};
 use crate::columns::{DstIp, DstIp6, Ip6Header, IpHeader, NextAddress};
+use crate::fabric::cluster_route::{ClusterRoute, Network};
 use crate::fabric::mac::RouterMac;
 use crate::fabric::mtus::Mtus;
 use crate::gateway::DropReason;
@@ -36,8 +36,8 @@ element! {
         push "out": "The same, with encoded addresses.",
         push "unreachable" [Optional]: "IPv4 packets without a route; dropped if unconnected.",
         push "unreachable6" [Optional]: "IPv6 packets without a route; dropped if unconnected.",
-        push "big" [Optional]: "IPv4 packets longer than the MTU of their port; dropped if unconnected.",
-        push "big6" [Optional]: "IPv6 packets longer than the MTU of their port; dropped if unconnected.",
+        push "big" [Optional]: "IPv4 packets longer than the MTU of their port, with that MTU as their mark; dropped if unconnected.",
+        push "big6" [Optional]: "IPv6 packets longer than the MTU of their port, with that MTU as their mark; dropped if unconnected.",
     }
     params RouterInputParams {
         /// Routes of both families: network, output node, its port, and the number of the next hop there.
@@ -47,6 +47,10 @@ element! {
     }
     example { "0.0.0.0/0 0 0 1", "10.0.0.0/8 1 0 2", "2001:db8::/32 1 0 3", }
     reads { DstIp on "in", IpHeader on "in", DstIp6 on "ip6", Ip6Header on "ip6", }
+    writes {
+        DstIp on "unreachable", IpHeader on "unreachable", DstIp on "big", IpHeader on "big",
+        DstIp6 on "unreachable6", Ip6Header on "unreachable6", DstIp6 on "big6", Ip6Header on "big6",
+    }
     drops {
         NO_ROUTE = DropReason::NoRoute,
         TOO_SHORT = drops::TOO_SHORT,
@@ -102,7 +106,7 @@ impl RouterInput {
     fn forward<C: NextAddress, P: PacketBuf>(
         input: &mut Input<C>,
         rejects: Rejects,
-        is_too_long: impl Fn(u16, RouterMac) -> bool,
+        exceeded: impl Fn(u16, RouterMac) -> Option<u16>,
         batch: &mut SlotList,
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
@@ -120,11 +124,16 @@ impl RouterInput {
         batch.filter_map(|slot| {
             let (address, hop) = found.next()?;
             let meta = frame.meta(&slot);
-            let fate = match hop.and_then(RouterMac::of_hop) {
+            let target = hop.and_then(RouterMac::of_hop);
+            let mtu = target.and_then(|mac| exceeded(meta.length, mac));
+            let fate = match target {
                 _ if !address.is_forwarded() => Fate::Reject(usize::MAX, Self::NOT_FORWARDED),
                 _ if PacketType::noted(meta).is_shared() => Fate::Reject(usize::MAX, Self::LINK_BROADCAST),
                 None => Fate::Reject(rejects.unreachable, Self::NO_ROUTE),
-                Some(mac) if is_too_long(meta.length, mac) => Fate::Reject(rejects.big, Self::TOO_BIG),
+                Some(_) if mtu.is_some() => {
+                    note_mtu(frame.meta_mut(&slot), mtu.unwrap_or_default());
+                    Fate::Reject(rejects.big, Self::TOO_BIG)
+                }
                 Some(mac) => Fate::Forward(mac),
             };
             match fate {
@@ -208,13 +217,15 @@ impl<P: PacketBuf> Element<P> for RouterInput {
     fn push(&mut self, input: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let Self { v4, v6, mtus, limit, connected } = self;
         let (mtus, limit) = (mtus.as_deref(), *limit);
-        let is_too_long = |length, mac| length > limit || mtus.is_some_and(|mtus| mtus.exceeded(length, mac));
+        let exceeded = |length, mac| {
+            if length > limit { Some(limit) } else { mtus.and_then(|mtus| mtus.exceeded(length, mac)) }
+        };
         if input == 0 {
             let rejects = Rejects { unreachable: 1, big: 3 };
-            Self::forward(v4, rejects, is_too_long, batch, frame, out, *connected);
+            Self::forward(v4, rejects, exceeded, batch, frame, out, *connected);
         } else {
             let rejects = Rejects { unreachable: 2, big: 4 };
-            Self::forward(v6, rejects, is_too_long, batch, frame, out, *connected);
+            Self::forward(v6, rejects, exceeded, batch, frame, out, *connected);
         }
     }
 }
@@ -224,9 +235,9 @@ mod tests {
     use super::*;
     use crate::fabric::mac::ExternalPort;
     use crate::rig::{Rig, ipv4_of, ipv6_of};
+    use proptest::prelude::*;
     use scalebricks_tables::lpm::Prefix;
     use scalebricks_types::{ClusterSize, NodeId};
-    use proptest::prelude::*;
 
     fn frame(dst: [u8; 4]) -> Vec<u8> {
         [&[9; 12][..], &[8, 0], &ipv4_of(|header| header.dst = dst.into(), b"payload")].concat()
@@ -269,9 +280,16 @@ mod tests {
     /// Both families, with all outputs.
     fn both(routes: &[&str]) -> Rig {
         Rig::new(5, |builder| {
-            builder.declare("split", "Classifier", &["12/0800", "12/86dd"]).declare("c", "CheckIPHeader", &["14"]);
+            builder.declare("split", "Classifier", &["12/0800", "12/86dd"]).declare(
+                "c",
+                "CheckIPHeader",
+                &["14"],
+            );
             builder.declare("c6", "CheckIP6Header", &["14"]).declare("r", "RouterInput", routes);
-            builder.chain(&["in", "split", "c", "r", "out0"]).connect("split", 1, "c6", 0).connect("c6", 0, "r", 1);
+            builder
+                .chain(&["in", "split", "c", "r", "out0"])
+                .connect("split", 1, "c6", 0)
+                .connect("c6", 0, "r", 1);
             (1..5).for_each(|at| {
                 builder.connect("r", at, &format!("out{at}"), 0);
             });
@@ -292,7 +310,11 @@ mod tests {
             frame
         };
         rig.send([frame6("2001:db8::1"), frame([10, 1, 1, 1]), frame6("2001:db9::1")]);
-        rig.send([long(frame([10, 1, 1, 1]), true), long(frame6("2001:db8::1"), false), frame([224, 0, 0, 5])]);
+        rig.send([
+            long(frame([10, 1, 1, 1]), true),
+            long(frame6("2001:db8::1"), false),
+            frame([224, 0, 0, 5]),
+        ]);
         rig.send([frame6("ff02::1"), frame6("fe80::1"), frame([127, 0, 0, 1])]);
         rig.turn();
         let macs: Vec<_> = rig.got(0).iter().map(|frame| frame[..6].to_vec()).collect();
@@ -314,17 +336,21 @@ mod tests {
         let table = Lpm::new(Params::SMALL);
         "10.0.0.0/8 1 0 2".parse_into(&table);
         let mut rig = Rig::new(1, |builder| {
-            let input = RouterInput::new(Arc::new(table), Arc::new(Lpm::new(Params::SMALL)), Some(Arc::clone(&mtus)));
-            builder.declare("h", "HostEtherFilter", &["9:9:9:9:9:9"]).declare("c", "CheckIPHeader", &["14"]);
+            let input =
+                RouterInput::new(Arc::new(table), Arc::new(Lpm::new(Params::SMALL)), Some(Arc::clone(&mtus)));
+            builder.declare("h", "HostEtherFilter", &["8:8:8:8:8:8"]).declare("c", "CheckIPHeader", &["14"]);
             builder.add("r", input).chain(&["in", "h", "c", "r", "out0"]);
         });
-        let mut shared = frame([10, 0, 0, 1]);
-        shared[..6].fill(0xff);
-        rig.send([shared, frame([10, 0, 0, 1])]);
+        let to = |octet| {
+            let mut frame = frame([10, 0, 0, 1]);
+            frame[..6].fill(octet);
+            frame
+        };
+        rig.send([to(0xff), to(8)]);
         rig.turn();
         assert_eq!((rig.got(0).len(), rig.number("r", "link_broadcast")), (1, 1));
         mtus.set(NodeId::new(1), ExternalPort::new(0).unwrap(), 26);
-        rig.send([frame([10, 0, 0, 1])]);
+        rig.send([to(8)]);
         rig.turn();
         assert_eq!((rig.got(0).len(), rig.number("r", "over_length")), (0, 1));
     }

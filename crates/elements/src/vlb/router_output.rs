@@ -100,7 +100,11 @@ impl RouterOutput {
         }
         let neighbour = self.hops.neighbour(mac.next_hop).filter(|neighbour| neighbour.port == mac.port);
         let neighbour = neighbour.ok_or(Self::NO_NEXT_HOP)?;
-        if neighbour.address.is_ipv6() == dst.is_ipv6() { Ok(neighbour.address) } else { Err(Self::OTHER_FAMILY) }
+        if neighbour.address.is_ipv6() == dst.is_ipv6() {
+            Ok(neighbour.address)
+        } else {
+            Err(Self::OTHER_FAMILY)
+        }
     }
 }
 
