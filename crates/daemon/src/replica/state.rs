@@ -243,7 +243,7 @@ impl<M: StateMachine> ReplicaState<M> {
                 tracing::info!(position = position.0, bytes = size, "stored a snapshot of the {}", M::WHAT);
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot store a snapshot of the {}, or trim the log", M::WHAT)
+                tracing::warn!(%error, "cannot store a snapshot of the {}, or trim the log", M::WHAT);
             }
         }
     }

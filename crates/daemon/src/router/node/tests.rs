@@ -84,6 +84,7 @@ fn route(node: &ControlSide, to: &str) -> Option<(u8, Option<IpAddr>)> {
     Some((node.get(), next_hop))
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "it is compared with a route that may not exist")]
 fn via(node: u8, host: u8) -> Option<(u8, Option<IpAddr>)> {
     Some((node, Some([192, 0, node, host].into())))
 }

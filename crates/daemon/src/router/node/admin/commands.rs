@@ -8,6 +8,7 @@ use scalebricks_admin::model::router::{
 };
 use scalebricks_console::quantity::{bytes, count};
 use scalebricks_console::{Console, Interrupt};
+use std::fmt::Write;
 
 /// `scalebricks router status`.
 ///
@@ -94,17 +95,17 @@ fn feeder(feeder: &FeederView) -> String {
     let FeederView { name, state, routes, unresolved, logged, .. } = feeder;
     let mut text = format!("{name}: {state}, {} routes, {} records logged", count(*routes), count(*logged));
     if *unresolved > 0 {
-        text += &format!(", {} next hops in no network of a port", count(*unresolved));
+        let _memory = write!(text, ", {} next hops in no network of a port", count(*unresolved));
     }
     if feeder.surplus > 0 {
-        text += &format!(", {} paths too many", count(feeder.surplus));
+        let _memory = write!(text, ", {} paths too many", count(feeder.surplus));
     }
     for (kind, many) in feeder.messages.iter().filter(|(_, many)| **many > 0) {
-        text += &format!("\n  {} {}", count(*many), kind.replace('_', " "));
+        let _memory = write!(text, "\n  {} {}", count(*many), kind.replace('_', " "));
     }
     for (what, error) in [("last unreadable message", &feeder.last_error), ("cannot work", &feeder.fault)] {
         if let Some(error) = error {
-            text += &format!("\n  {what}: {error}");
+            let _memory = write!(text, "\n  {what}: {error}");
         }
     }
     text + "\n"
