@@ -9,6 +9,7 @@ use scalebricks_apps::click::Router;
 use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
 use scalebricks_graph::{Clock, Ledger, Worker};
 use scalebricks_io::{BURST, Burst, PacketBuf, PacketSource, RxPort, TxPort};
+use scalebricks_tables::prefetch_in_front;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
@@ -264,6 +265,8 @@ impl<P: PacketBuf + 'static> Measured for Contender<P> {
         let (mut passed, mut burst) = (0, Burst::new());
         while passed < packets {
             passed += rx.rx_burst(&mut burst);
+            // As all routers do; otherwise the sink would wait for memory that they do not wait for.
+            burst.iter().for_each(|packet| prefetch_in_front(packet.data(), 0));
             tx.tx_burst(&mut burst);
         }
     }
