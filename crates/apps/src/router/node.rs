@@ -261,10 +261,7 @@ impl NodeConfig {
         }
         own.push("0.0.0.0/0 1".to_owned());
         own6.push("::/0 1".to_owned());
-        let args = |all: &'_ [String]| all.iter().map(String::clone).collect::<Vec<_>>();
-        for (name, class, routes) in
-            [("own4", "RadixIPLookup", args(&own)), ("own6", "LookupIP6Route", args(&own6))]
-        {
+        for (name, class, routes) in [("own4", "RadixIPLookup", &own), ("own6", "LookupIP6Route", &own6)] {
             builder.declare(name, class, &routes.iter().map(String::as_str).collect::<Vec<_>>());
         }
         builder.connect("ttl4", 1, "own4", 0).connect("own4", 0, "route", 0);
