@@ -1,7 +1,8 @@
 //! Nodes on real links: next hops, errors, pings, hostile frames.
 
 use super::node_rig::{
-    SECRET, Cluster, Lone, frame, frame6, gateway, gateway6, hello, host, host_mac, host6, nodes, port_mac, udp,
+    Cluster, Lone, SECRET, frame, frame6, gateway, gateway6, hello, host, host_mac, host6, nodes, port_mac,
+    udp,
 };
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use scalebricks_apps::router::cluster::Steering;
