@@ -57,7 +57,7 @@ fn packets_leave_by_the_port_of_the_longest_prefix_with_its_addresses() {
                 l3fwd.fib(&fib, &mut burst);
             }
             assert!(burst.is_empty());
-            for port in 0..4 {
+            for (port, left) in left.iter_mut().enumerate() {
                 l3fwd.take(port, if round < 9 { 32 } else { 1 }, &mut out);
                 while !out.is_empty() {
                     for packet in out.drain(..) {
@@ -67,7 +67,7 @@ fn packets_leave_by_the_port_of_the_longest_prefix_with_its_addresses() {
                         assert_eq!(data[..12], [port as u8; 12]);
                         assert_eq!((&data[12..14], data[22]), (&[8, 0][..], 63));
                         assert_eq!(sum(&data[14..34]), 0, "a wrong checksum");
-                        left[port] += 1;
+                        *left += 1;
                     }
                     l3fwd.take(port, if round < 9 { 32 } else { 1 }, &mut out);
                 }

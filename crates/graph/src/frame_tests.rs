@@ -75,7 +75,9 @@ fn packets_side_by_side_go_back_to_their_slots() {
     let (mut frame, mut pool) = frame(3);
     let slots: Vec<Slot> = (0..3u8).map(|n| frame.put(pool.packet(&[n]).unwrap()).unwrap()).collect();
     let seen = frame.together(&slots[1..], |packets| {
-        packets.iter_mut().for_each(|packet| packet.data_mut()[0] += 10);
+        for packet in packets.iter_mut() {
+            packet.data_mut()[0] += 10;
+        }
         packets.iter().map(|packet| packet.data()[0]).collect::<Vec<_>>()
     });
     assert_eq!(seen, [11, 12]);

@@ -96,17 +96,13 @@ impl CbcSha1 {
     ) {
         let mut good = works.iter_mut().filter(|work| work.result.is_ok());
         while let Some(one) = good.next() {
-            match good.next() {
-                Some(two) => {
-                    let [first, second] =
-                        self.hmac.icvs([message(one, is_extended), message(two, is_extended)]);
-                    done(one, first);
-                    done(two, second);
-                }
-                None => {
-                    let [icv] = self.hmac.icvs([message(one, is_extended)]);
-                    done(one, icv);
-                }
+            if let Some(two) = good.next() {
+                let [first, second] = self.hmac.icvs([message(one, is_extended), message(two, is_extended)]);
+                done(one, first);
+                done(two, second);
+            } else {
+                let [icv] = self.hmac.icvs([message(one, is_extended)]);
+                done(one, icv);
             }
         }
     }

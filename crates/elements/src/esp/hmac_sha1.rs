@@ -57,7 +57,9 @@ fn compress_all<const N: usize>(states: &mut [State; N], messages: [&[Block]; N]
         }
     }
     for (state, blocks) in states.iter_mut().zip(rests) {
-        blocks.iter().for_each(|block| compress(state, block));
+        for block in blocks {
+            compress(state, block);
+        }
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn size_for(bytes: EntryBytes, runs: usize) -> usize {
 /// Cost: one line, which also contains the entry if the block has at most five runs of four bytes, or ten of two.
 #[inline(always)]
 pub(super) fn place(bytes: EntryBytes, head: &Line, value: usize) -> usize {
-    let number = value * 171 >> 12; // value / 24, for values below 256
+    let number = (value * 171) >> 12; // value / 24, for values below 256
     let bit = value - PER_HEAD * number;
     let word = (head.0[number / 2 % 8].load(Ordering::Relaxed) >> (32 * (number % 2))) as u32;
     let (before, starts) = (word >> 24, word << (31 - bit)); // the shift leaves the bits up to the value's

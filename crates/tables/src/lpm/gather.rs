@@ -1,6 +1,8 @@
 //! Lookups of sixteen addresses at a time, with AVX-512.
 
 #![allow(unsafe_code)]
+#![allow(clippy::wildcard_imports, reason = "a list of thirty instructions tells nothing")]
+#![allow(clippy::cast_possible_wrap, reason = "constants and places in blocks, below 2^31")]
 
 use super::address::Address;
 use super::arena::{Arena, Width};

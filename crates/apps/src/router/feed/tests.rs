@@ -4,7 +4,9 @@ use super::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
+use scalebricks_tables::lpm::Prefix;
 use std::io::{Cursor, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 
 fn read_all(bytes: Vec<u8>) -> (Result<FeedCounts, FeedError>, Vec<FeedRoute>) {
