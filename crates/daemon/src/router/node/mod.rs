@@ -53,7 +53,7 @@ pub fn check(config: &Path, elsewhere: bool, console: &Console) -> Result<u8, Pr
         }
     };
     let summary = format!(
-        "node {} of {}: {} external ports of {}b/s, links of {}b/s, {}{statics}{}",
+        "{} of {}: {} external ports of {}b/s, links of {}b/s, {}{statics}{}",
         file.id,
         file.size.get(),
         file.ports.len(),
