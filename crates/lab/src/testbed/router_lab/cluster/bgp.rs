@@ -1,5 +1,5 @@
-//! Live routes: the hosts are routers that announce networks by BGP. A speaker with an address in the network of each port selects
-//! routes, and its zebra sends them to node 0. All of them are FRR.
+//! Live routes: the hosts are routers that announce networks by BGP. A speaker with an address in the network of each
+//! port selects routes, and its zebra sends them to node 0. All of them are FRR.
 
 use super::{NODES, host_name, nodes};
 use crate::testbed::LabError;
@@ -88,17 +88,20 @@ fn start_host(machines: Machines<'_>, host: u8) -> Result<Daemons, LabError> {
 }
 
 fn start_speaker(machines: Machines<'_>) -> Result<Daemons, LabError> {
-    let neighbours: String = (0..NODES)
-        .map(|host| {
-            let (n, number) = (host + 1, 65_001 + u32::from(host));
-            format!(" neighbor 10.{n}.0.2 remote-as {number}\n neighbor 10.{n}.0.2 timers connect 1\n")
-        })
-        .collect();
+    let neighbours = |line: fn(u8, u32) -> String| -> String {
+        (0..NODES).map(|host| line(host + 1, 65_001 + u32::from(host))).collect()
+    };
+    // It announces nothing to the hosts: they would send to it instead of the cluster.
     let text = format!(
-        "fpm address {} port {}\nrouter bgp 65000\n bgp router-id {}\n no bgp ebgp-requires-policy\n timers bgp 1 3\n{neighbours}",
+        "fpm address {} port {}\nrouter bgp 65000\n bgp router-id {}\n no bgp ebgp-requires-policy\n timers bgp 1 3\n{} \
+         address-family ipv4 unicast\n{} exit-address-family\nexit\nroute-map NOTHING deny 10\n",
         nodes::FPM.0,
         nodes::FPM.1,
-        nodes::SPEAKER_CONTROL
+        nodes::SPEAKER_CONTROL,
+        neighbours(|n, number| format!(
+            " neighbor 10.{n}.0.2 remote-as {number}\n neighbor 10.{n}.0.2 timers connect 1\n"
+        )),
+        neighbours(|n, _| format!("  neighbor 10.{n}.0.2 route-map NOTHING out\n")),
     );
     Daemons::start(machines, SPEAKER, &text, "-M dplane_fpm_nl")
 }
