@@ -168,7 +168,7 @@ impl Running {
     }
 }
 
-/// The EtherType and the source address.
+/// The `EtherType` and the source address.
 fn source(frame: &[u8]) -> Vec<u8> {
     let address = if frame[12..14] == [0x08, 0x00] { 26..30 } else { 22..38 };
     [&frame[12..14], frame.get(address).unwrap_or_default()].concat()

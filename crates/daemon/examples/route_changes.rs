@@ -10,7 +10,7 @@
 //! another node. Each time is given twice: elapsed, and of the processor, which other processes do not lengthen.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "the measurements are its output")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
 use scalebricks_apps::router::routes::{Announcement, generate, read};
 use scalebricks_control::codec::Encoded;
@@ -113,7 +113,7 @@ impl Began {
         format!(
             "{} ms ({} ms of the processor)",
             self.at.elapsed().as_millis(),
-            (cpu() - self.cpu).as_millis()
+            cpu().checked_sub(self.cpu).unwrap().as_millis()
         )
     }
 }
@@ -130,7 +130,7 @@ fn measure(routes: &SharedRoutes, payloads: &[Vec<u8>]) -> Result<(), Box<dyn Er
     for payload in payloads {
         let one = cpu();
         let counts = routes.apply(&RouteBatch::decode(payload)?);
-        longest = longest.max(cpu() - one);
+        longest = longest.max(cpu().checked_sub(one).unwrap());
         if counts.refused + counts.without_number > 0 {
             return Err("routes were refused".into());
         }

@@ -165,7 +165,7 @@ impl NodeConfig {
         Ok(())
     }
 
-    /// The graph of the node. A packet program binds the devices of its ports and links to AF_PACKET, XDP, DPDK, TAP or
+    /// The graph of the node. A packet program binds the devices of its ports and links to `AF_PACKET`, XDP, DPDK, TAP or
     /// memory ports. One worker runs it. Hellos, timers and limits follow the time of the worker's turns.
     ///
     /// # Errors
@@ -254,9 +254,9 @@ impl NodeConfig {
         let (mut own, mut own6) = (Vec::new(), Vec::new());
         for address in self.own_addresses() {
             if address.is_ipv4() {
-                own.push(format!("{address}/32 0"))
+                own.push(format!("{address}/32 0"));
             } else {
-                own6.push(format!("{address}/128 0"))
+                own6.push(format!("{address}/128 0"));
             }
         }
         own.push("0.0.0.0/0 1".to_owned());

@@ -344,7 +344,9 @@ fn frames_of_unknown_numbers_on_links_are_dropped_by_name() {
         vec![0xff; 60],
         vec![],
     ];
-    frames.iter().for_each(|frame| node.send("link0", frame));
+    for frame in &frames {
+        node.send("link0", frame);
+    }
     node.run(5);
     let counts = ["bad_fabric_mac", "no_port", "no_next_hop", "no_ip_packet", "no_hello"]
         .map(|name| node.counter(name));

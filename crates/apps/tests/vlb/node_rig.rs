@@ -61,7 +61,7 @@ pub fn host_mac(node: usize, number: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 2 + node as u8, number])
 }
 
-/// Nodes with a port each, whose networks are 10.n.0.0/16 and 2001:db8:n::/48.
+/// Nodes with a port each, whose networks are 10.n.0.0/16 and `2001:db8:n::/48`.
 pub fn nodes(size: usize, steering: Steering, seed: u64) -> Vec<(NodeConfig, NodeTables)> {
     let size = ClusterSize::new(size).unwrap();
     let config = |id: NodeId| {
