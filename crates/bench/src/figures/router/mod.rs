@@ -97,9 +97,13 @@ mod tests {
     #[test]
     fn the_page_has_a_place_for_all_that_is_shown() {
         const PAGE: &str = include_str!("../../../../../docs/router-figures.md");
-        let options = Options { quick: true, runs: Some(1), ..Options::default() };
-        let mut bench = BenchRun::for_test("router", options);
-        crate::router::run(&mut bench).unwrap();
+        // Beside other tests a measurement may be disturbed and rejected.
+        let attempt = |_| {
+            let options = Options { quick: true, runs: Some(1), ..Options::default() };
+            let mut bench = BenchRun::for_test("router", options);
+            crate::router::run(&mut bench).is_ok().then_some(bench)
+        };
+        let bench = (0..3).find_map(attempt).unwrap();
         let rows = bench.rows().to_vec();
         assert!(rows.iter().all(|row| row.median.is_finite() && row.median >= 0.0));
         let (_, exhibits) = bench.finish();
