@@ -112,7 +112,7 @@ pub fn check(run: &mut ScenarioRun<'_>) -> Result<Option<String>, LabError> {
     if !run.is_quick && bgp::is_there() {
         bgp::check(run)?;
     } else {
-        run.note("  no routes by BGP without FRR (on Debian: apt-get install frr)");
+        run.note("  no routes by BGP in a quick run or without FRR (on Debian: apt-get install frr)");
     }
     failures::check(run, &mut cluster)?;
     for (number, verdict) in cluster.stop() {
