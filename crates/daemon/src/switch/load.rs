@@ -1,7 +1,8 @@
 //! Reads the configuration of a switch, and the names that it names.
 
-use super::config::{ControlFile, SwitchFile};
+use super::config::SwitchFile;
 use crate::error::ProcessError;
+use crate::node::config::LogFile;
 use crate::runtime::configuration;
 use scalebricks_admin::server::{Limits, Listen};
 use scalebricks_apps::switch::SwitchPolicy;
@@ -44,10 +45,10 @@ impl Configuration {
     }
 
     /// The log of names with its paths resolved; `None` if names come from a file.
-    pub fn control(&self) -> Option<ControlFile> {
+    pub fn control(&self) -> Option<LogFile> {
         let control = self.file.control.clone()?;
         let engine = control.engine.with_files(|file| self.beside(file));
-        Some(ControlFile { engine, ..control })
+        Some(LogFile { engine, ..control })
     }
 
     /// Reads the file of names; no names if they come from a log.

@@ -98,12 +98,12 @@ mod tests {
     fn the_page_has_a_place_for_all_that_is_shown() {
         const PAGE: &str = include_str!("../../../../../docs/router-figures.md");
         // Beside other tests a measurement may be disturbed and rejected.
-        let attempt = |_| {
+        let attempt = || {
             let options = Options { quick: true, runs: Some(1), ..Options::default() };
             let mut bench = BenchRun::for_test("router", options);
-            crate::router::run(&mut bench).is_ok().then_some(bench)
+            crate::router::run(&mut bench).map(|()| bench)
         };
-        let bench = (0..3).find_map(attempt).unwrap();
+        let bench = attempt().or_else(|_| attempt()).or_else(|_| attempt()).unwrap();
         let rows = bench.rows().to_vec();
         assert!(rows.iter().all(|row| row.median.is_finite() && row.median >= 0.0));
         let (_, exhibits) = bench.finish();

@@ -18,6 +18,7 @@ use toml::Spanned;
 
 mod control;
 mod engine;
+mod log;
 mod ports;
 mod runtime;
 pub(crate) mod sections;
@@ -25,7 +26,8 @@ mod takeover;
 
 pub use control::ControlFile;
 pub use engine::{EngineAt, NatsAt, NatsAuth};
-pub(crate) use engine::{EngineSection, engine};
+pub use log::LogFile;
+pub(crate) use log::LogSection;
 pub(crate) use ports::{Devices, is_host};
 use runtime::probe_every;
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};

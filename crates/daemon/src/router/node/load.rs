@@ -1,7 +1,8 @@
 //! Reads the configuration of a node.
 
-use super::config::{ControlFile, RouterFile};
+use super::config::RouterFile;
 use crate::error::ProcessError;
+use crate::node::config::LogFile;
 use crate::runtime::configuration;
 use scalebricks_admin::server::{Limits, Listen};
 use std::path::Path;
@@ -24,8 +25,8 @@ impl Configuration {
     }
 
     /// The log of routes with its paths resolved.
-    pub fn control(&self) -> ControlFile {
+    pub fn control(&self) -> LogFile {
         let engine = self.file.control.engine.clone().with_files(|file| self.beside(file));
-        ControlFile { engine, name: self.file.control.name.clone() }
+        LogFile { engine, name: self.file.control.name.clone() }
     }
 }

@@ -4,9 +4,7 @@ mod names;
 mod ports;
 mod sections;
 
-use crate::node::config::{
-    self, AdminTcp, Dpdk, EngineAt, EngineSection, Layout, Problem, Problems, Workers,
-};
+use crate::node::config::{self, AdminTcp, Dpdk, Layout, LogFile, LogSection, Problem, Problems, Workers};
 use scalebricks_apps::switch::PortGroup;
 use scalebricks_apps::switch::text::PortNames;
 use scalebricks_elements::flat::{CheckBits, NameKind, StormRate, UnknownNamePolicy};
@@ -43,7 +41,7 @@ pub struct SwitchFile {
     /// Packet memory.
     pub dpdk: Dpdk,
     /// The log of names; `None` if they come from a file.
-    pub control: Option<ControlFile>,
+    pub control: Option<LogFile>,
 }
 
 /// The checked section `[names]`.
@@ -74,15 +72,6 @@ pub struct Port {
     pub group: Option<PortGroup>,
     /// Largest packet behind the Ethernet header, bytes.
     pub mtu: u16,
-}
-
-/// The log of names, which several switches follow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ControlFile {
-    /// The engine that stores it.
-    pub engine: EngineAt,
-    /// Its name, the same at all switches that share names.
-    pub name: String,
 }
 
 impl SwitchFile {
@@ -142,21 +131,11 @@ fn storm(given: Option<&sections::Storm>, problems: &mut Problems<'_>) -> Option
     rate.ok()
 }
 
-fn control(section: &sections::Control, problems: &mut Problems<'_>) -> Option<ControlFile> {
-    let asked = EngineSection {
-        engine: &section.engine,
-        name: &section.name,
-        replicas: section.replicas,
-        user: section.user.as_ref(),
-        password: section.password.as_ref(),
-        token: section.token.as_ref(),
-        credentials: section.credentials.as_ref(),
-        tls: section.tls.as_ref(),
-    };
+fn control(section: &LogSection, problems: &mut Problems<'_>) -> Option<LogFile> {
     let name = section.name.get_ref();
     if !name.is_empty() && !PortNames::is_name(name) {
         let what = format!("'{name}' is not a name of 1 to 32 letters, digits, '-' and '_'");
         problems.add(section.name.span(), "control.name", what);
     }
-    Some(ControlFile { engine: config::engine(&asked, problems)?, name: name.clone() })
+    section.check(problems)
 }

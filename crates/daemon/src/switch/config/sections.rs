@@ -1,8 +1,7 @@
 //! The sections of the file, as TOML represents them.
 
-use crate::node::config::AdminTcp;
-use crate::node::config::sections::{Dpdk, NatsTls, Worker};
-use scalebricks_cluster::secret::SecretAt;
+use crate::node::config::sections::{Dpdk, Worker};
+use crate::node::config::{AdminTcp, LogSection};
 use serde::Deserialize;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -20,7 +19,7 @@ pub(super) struct File {
     #[serde(default)]
     pub dpdk: Dpdk,
     pub admin_tcp: Option<AdminTcp>,
-    pub control: Option<Control>,
+    pub control: Option<LogSection>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -100,17 +99,4 @@ pub(super) struct Port {
     pub vlan: Option<Spanned<u16>>,
     pub group: Option<Spanned<String>>,
     pub mtu: Option<Spanned<u16>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Control {
-    pub engine: Spanned<String>,
-    pub name: Spanned<String>,
-    pub replicas: Option<u8>,
-    pub user: Option<String>,
-    pub password: Option<SecretAt>,
-    pub token: Option<SecretAt>,
-    pub credentials: Option<PathBuf>,
-    pub tls: Option<NatsTls>,
 }

@@ -4,8 +4,9 @@ mod machine;
 mod record;
 mod snapshot;
 
-use super::config::{ControlFile, SwitchFile};
+use super::config::SwitchFile;
 use super::running::SharedNames;
+use crate::node::config::LogFile;
 pub use crate::replica::{LogError, LogProgress};
 use crate::replica::{LogSpec, Replica, engine as open_engine};
 use machine::{NamesMachine, Outcome};
@@ -31,7 +32,7 @@ impl LogHandle {
     ///
     /// # Errors
     /// [`LogError`].
-    pub fn start(control: &ControlFile, file: &SwitchFile, names: SharedNames) -> Result<Self, LogError> {
+    pub fn start(control: &LogFile, file: &SwitchFile, names: SharedNames) -> Result<Self, LogError> {
         Self::start_on(open_engine(&control.engine, &control.name)?, file, names)
     }
 

@@ -108,7 +108,7 @@ pub fn check(run: &mut ScenarioRun<'_>) -> Result<Option<String>, LabError> {
     }
     let lasts = if run.is_quick { CALM / 4 } else { CALM };
     run.add("paced UDP between all hosts", streams::calm(machines, lasts))?;
-    // BGP takes a minute to converge; a quick run leaves it to the test with the real FRR.
+    // A quick run leaves BGP to the integration test with the real FRR.
     if !run.is_quick && bgp::is_there() {
         bgp::check(run)?;
     } else {

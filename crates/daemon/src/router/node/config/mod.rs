@@ -5,9 +5,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-use crate::node::config::{
-    self, AdminTcp, Dpdk, EngineAt, EngineSection, Layout, Problem, Problems, Workers,
-};
+use crate::node::config::{self, AdminTcp, Dpdk, Layout, LogFile, Problem, Problems, Workers};
 use scalebricks_apps::router::cluster::Steering;
 use scalebricks_console::quantity;
 use scalebricks_types::{ClusterSize, HashSeed, MAX_NODES, NodeId};
@@ -66,7 +64,7 @@ pub struct RouterFile {
     /// The links, by the number of the other node.
     pub links: Vec<Link>,
     /// The log of routes.
-    pub control: ControlFile,
+    pub control: LogFile,
     /// Sources of routes of this node.
     pub feeders: Feeders,
     /// The threads that move packets.
@@ -97,15 +95,6 @@ pub struct Link {
     pub device: String,
     /// The VLAN of a link that shares its device.
     pub vlan: Option<u16>,
-}
-
-/// The log of routes, which all nodes of a router follow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ControlFile {
-    /// The engine that stores it.
-    pub engine: EngineAt,
-    /// The router's name, the same at all of its nodes.
-    pub name: String,
 }
 
 /// Sources of routes.
@@ -170,7 +159,7 @@ impl sections::File {
         }
         let workers = config::workers(self.worker, problems);
         let dpdk = config::dpdk(self.dpdk, problems);
-        let control = control(&self.control, problems);
+        let control = self.control.check(problems);
         let fpm = self.feeder.fpm.map(|fpm| self::fpm(&fpm, problems));
         let port_rate = port_rate?;
         // 3R/N, where R is the rate of all ports of a node: docs/router.md.
@@ -199,20 +188,6 @@ impl sections::File {
             dpdk,
         })
     }
-}
-
-fn control(section: &sections::Control, problems: &mut Problems<'_>) -> Option<ControlFile> {
-    let asked = EngineSection {
-        engine: &section.engine,
-        name: &section.name,
-        replicas: section.replicas,
-        user: section.user.as_ref(),
-        password: section.password.as_ref(),
-        token: section.token.as_ref(),
-        credentials: section.credentials.as_ref(),
-        tls: section.tls.as_ref(),
-    };
-    Some(ControlFile { engine: config::engine(&asked, problems)?, name: section.name.get_ref().clone() })
 }
 
 fn fpm(section: &sections::Fpm, problems: &mut Problems<'_>) -> Fpm {

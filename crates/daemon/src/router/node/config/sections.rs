@@ -1,8 +1,7 @@
 //! The sections of the file, as TOML represents them.
 
-use crate::node::config::AdminTcp;
-use crate::node::config::sections::{Dpdk, NatsTls, Worker};
-use scalebricks_cluster::secret::SecretAt;
+use crate::node::config::sections::{Dpdk, Worker};
+use crate::node::config::{AdminTcp, LogSection};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,7 +15,7 @@ pub(super) struct File {
     pub port: Vec<Spanned<Port>>,
     #[serde(default)]
     pub link: Vec<Spanned<Link>>,
-    pub control: Control,
+    pub control: LogSection,
     #[serde(default)]
     pub feeder: Feeder,
     #[serde(default)]
@@ -64,19 +63,6 @@ pub(super) struct Link {
     pub node: Spanned<usize>,
     pub device: Spanned<String>,
     pub vlan: Option<Spanned<u16>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Control {
-    pub engine: Spanned<String>,
-    pub name: Spanned<String>,
-    pub replicas: Option<u8>,
-    pub user: Option<String>,
-    pub password: Option<SecretAt>,
-    pub token: Option<SecretAt>,
-    pub credentials: Option<PathBuf>,
-    pub tls: Option<NatsTls>,
 }
 
 #[derive(Debug, Default, Deserialize)]
