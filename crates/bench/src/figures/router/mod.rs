@@ -2,11 +2,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`paper`] | the numbers of the paper, and of routers seen elsewhere |
-//! | [`workloads`] | Figure 8, peers, goals, projections |
-//! | [`batches`] | Table 1, Figures 6 and 7 |
-//! | [`bounds`] | Tables 2 and 3 |
-//! | [`loads`] | latency and processor time by load, timeouts, RB4 |
+//! | `paper` | the numbers of the paper, and of routers seen elsewhere |
+//! | `workloads` | Figure 8, peers, goals, projections |
+//! | `batches` | Table 1, Figures 6 and 7 |
+//! | `bounds` | Tables 2 and 3 |
+//! | `loads` | latency and processor time by load, timeouts, RB4 |
 
 mod batches;
 mod bounds;

@@ -1,4 +1,4 @@
-//! Keeps the names of several switches in one log, which all of them follow ([`crate::replica`]).
+//! Keeps the names of several switches in one log, which all of them follow (`daemon::replica`).
 
 mod machine;
 mod record;
