@@ -7,6 +7,7 @@
 # INSTALL_TOOLS=1, rustup installs missing toolchain parts. The first stage that fails ends the run. The summary lists
 # what was skipped. A stage that ran fewer tests than the sources contain fails.
 #
+#   KEEP_GOING      1: a failed stage does not end the run, so that one run reports all failures
 #   REQUIRE_STAGES  1: a skipped stage or part of a stage fails the run, unless scripts/may-skip lists it; so do tests
 #                   that a stage leaves to another stage which this run does not include
 #   MAY_SKIP        further stages that may be skipped, because another job runs them
@@ -533,7 +534,7 @@ start_beside() {
             run_stage "$stage"
             { printf '%s\n' "$outcome" "$line"; [ ${#notes[@]} = 0 ] || printf '%s\n' "${notes[@]}"; } >"$LOGS/$stage.part"
             mv "$LOGS/$stage.part" "$LOGS/$stage.result"
-            [ $outcome != FAILED ] || break
+            [ $outcome != FAILED ] || [ "${KEEP_GOING:-}" = 1 ] || break
         done
     ) >"$LOGS/beside.log" 2>&1 &
     child=$!
@@ -574,11 +575,11 @@ for stage in $stages; do
     case $outcome in
     ok) ran=$((ran + 1)) ;;
     skipped) skipped=$((skipped + 1)) ;;
-    *) failed=1 ;;
+    *) failed=$((failed + 1)) ;;
     esac
     outcomes[$stage]=$outcome
     summary+=("$line")
-    [ $failed = 0 ] || break
+    [ $failed = 0 ] || [ "${KEEP_GOING:-}" = 1 ] || break
 done
 if [ $failed = 0 ]; then
     for line in "${apart[@]}"; do
@@ -592,4 +593,4 @@ printf '%s\n' "${summary[@]}"
 printf '%-18s %4d s\n' total "$SECONDS"
 [ ${#notes[@]} = 0 ] || printf '%s\n' "${notes[@]}"
 printf 'stages: %d passed, %d failed, %d skipped\n' $ran $failed $skipped | tee "$LOGS/stages"
-exit $failed
+exit $((failed > 0))
