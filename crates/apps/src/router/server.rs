@@ -43,6 +43,12 @@ pub enum ServerError {
     /// There is no association for one direction.
     #[error("a tunnel needs associations to send by and to receive by")]
     Associations,
+    /// Packets between the ends of tunnels are IPv4.
+    #[error("the outside of tunnels is IPv4: {0} may not have an IPv6 address")]
+    OutsideIp6(String),
+    /// There are IPv6 routes, but no IPv6 address.
+    #[error("IPv6 routes need an IPv6 address of the interface inside")]
+    Routes6,
     /// There are too few or too many ports.
     #[error("a router has 2 to {PORTS} ports, not {0}")]
     Ports(usize),
