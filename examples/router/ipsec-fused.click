@@ -1,4 +1,4 @@
-// An end of ESP tunnels, IPv4. Port 1 is inside, port 2 outside. Routes have these outputs: 0 is the router
+// An end of ESP tunnels. Port 1 is inside, port 2 outside. Routes have these outputs: 0 is the router
 // itself, 1 is inside, 2 is what has to be encrypted, 3 answers that there is no route, 4 drops what is never
 // forwarded.
 

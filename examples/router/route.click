@@ -3,6 +3,8 @@
 
 define($ROUTES "examples/router/routes.txt");
 define($ROUTES6 "examples/router/routes6.txt");
+// Sources of IPv6 errors, by the paint: the port where a packet arrived.
+define($SOURCES6 port1 port1 port2);
 AddressInfo(port1 192.0.2.1/24 2001:db8:0:1::1 02:00:00:00:00:10);
 AddressInfo(port2 198.51.100.1/24 2001:db8:0:2::1 02:00:00:00:01:10);
 
@@ -46,7 +48,7 @@ ip6 :: Strip(14)
         ::/127 4, fe80::/10 4, ff00::/8 4, ::/0 3, FILE $ROUTES6);
 routes6[0] -> ping6 :: ICMP6PingResponder -> routes6;
 ping6[1] -> here;
-routes6[3] -> ICMP6Error(port1, unreachable, 0) -> routes6;
+routes6[3] -> ICMP6Error(port1, unreachable, 0, PAINTED $SOURCES6) -> routes6;
 routes6[4] -> never;
 
 // Towards port 1: redirects, options, source address of errors, TTL, fragments; hop limit and size.
@@ -57,8 +59,8 @@ options1[1] -> ICMPError(port1, parameterproblem) -> routes;
 ttl1[1] -> ICMPError(port1, timeexceeded) -> routes;
 fragments1[1] -> ICMPError(port1, unreachable, needfrag, PMTU 1500) -> routes;
 routes6[1] -> DropBroadcasts -> limit1 :: DecIP6HLIM -> size1 :: CheckLength(1500) -> nd1;
-limit1[1] -> ICMP6Error(port1, timeexceeded) -> routes6;
-size1[1] -> ICMP6Error(port1, toobig, PMTU 1500) -> routes6;
+limit1[1] -> ICMP6Error(port1, timeexceeded, PAINTED $SOURCES6) -> routes6;
+size1[1] -> ICMP6Error(port1, toobig, PMTU 1500, PAINTED $SOURCES6) -> routes6;
 
 // Towards port 2: redirects, options, source address of errors, TTL, fragments; hop limit and size.
 routes[2] -> DropBroadcasts -> same2 :: PaintTee(2) -> options2 :: IPGWOptions(port2)
@@ -68,8 +70,8 @@ options2[1] -> ICMPError(port2, parameterproblem) -> routes;
 ttl2[1] -> ICMPError(port2, timeexceeded) -> routes;
 fragments2[1] -> ICMPError(port2, unreachable, needfrag, PMTU 1500) -> routes;
 routes6[2] -> DropBroadcasts -> limit2 :: DecIP6HLIM -> size2 :: CheckLength(1500) -> nd2;
-limit2[1] -> ICMP6Error(port2, timeexceeded) -> routes6;
-size2[1] -> ICMP6Error(port2, toobig, PMTU 1500) -> routes6;
+limit2[1] -> ICMP6Error(port2, timeexceeded, PAINTED $SOURCES6) -> routes6;
+size2[1] -> ICMP6Error(port2, toobig, PMTU 1500, PAINTED $SOURCES6) -> routes6;
 
 // Port 1 receives: ARP requests, ARP replies, neighbour solicitations and advertisements, IPv4, IPv6, others.
 from1 :: FromDevice(eth0) -> class1 :: Classifier(

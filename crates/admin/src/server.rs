@@ -8,6 +8,7 @@ mod capture;
 mod cluster;
 mod flows;
 pub mod graph;
+pub mod process;
 pub mod rejected;
 pub mod routes;
 mod socket;

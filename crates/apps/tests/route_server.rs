@@ -334,6 +334,47 @@ fn ordinary_packets_pass_in_one_loop() {
     assert!(left[2].iter().any(|frame| frame[..6] == neighbour(3, 9).0));
 }
 
+/// RFC 1812 §4.3.2.4 and RFC 4443 §2.2: the source of an error is the address of the port that the packet's sender is behind.
+#[test]
+fn errors_carry_the_address_of_the_port_where_the_packet_arrived() {
+    let folder = tempfile::tempdir().unwrap();
+    let router = routes(folder.path());
+    for form in [Form::Click, Form::Fused] {
+        let mut running = Running::new(&router.configuration(form).unwrap());
+        running.resolve();
+        for from in 1..=PORTS {
+            let to = 1 + from % PORTS;
+            let mut unfragmented = udp4(from, ip(to, 9), 9, &[0; 1_500]);
+            unfragmented[20] = 0x40;
+            unfragmented[24..26].fill(0);
+            let sum = scalebricks_wire::checksum::checksum(&unfragmented[14..34]);
+            unfragmented[24..26].copy_from_slice(&sum.to_be_bytes());
+            // Expired, too long, without a route; each with the type and code of its error.
+            let causes = [
+                (udp4(from, ip(to, 9), 1, b"x"), [11, 0]),
+                (unfragmented, [3, 4]),
+                (udp4(from, Ipv4Addr::new(12, 0, 0, 1), 9, b"x"), [3, 0]),
+                (udp6(from, ip6(to, 9), 1, b"x"), [3, 0]),
+                (udp6(from, ip6(to, 9), 9, &[0; 1_500]), [2, 0]),
+                (udp6(from, "2001:db9::1".parse().unwrap(), 9, b"x"), [1, 0]),
+            ];
+            for (cause, kind) in causes {
+                running.send(from, &cause);
+                let left = running.run();
+                let [error] = &left[from - 1][..] else {
+                    panic!("{form:?}, port {from}, {kind:?}: {left:?}")
+                };
+                let (source, own, icmp) = if cause[12..14] == [8, 0] {
+                    (&error[26..30], ip(from, 254).octets().to_vec(), &error[34..36])
+                } else {
+                    (&error[22..38], ip6(from, 254).octets().to_vec(), &error[54..56])
+                };
+                assert_eq!((source, icmp), (&own[..], &kind[..]), "{form:?}, port {from}");
+            }
+        }
+    }
+}
+
 /// A route that changes is used from the next turn on, and one that is removed is not.
 #[test]
 fn changed_routes_count_at_once() {

@@ -18,8 +18,10 @@ use scalebricks_elements::esp::sa::Sa;
 use scalebricks_io::{BURST, Packet, PacketBuf, Pool};
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::arp::{Arp, Operation};
-use scalebricks_wire::ethernet::{ETHERTYPE_ARP, header};
+use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV6, header};
 use scalebricks_wire::ipv4::Ipv4Header;
+use scalebricks_wire::nd::Advertisement;
+use std::net::Ipv6Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -38,14 +40,14 @@ suite = "aes-128-gcm"
 key = "000102030405060708090a0b0c0d0e0f10111213"
 src = "192.0.2.1"
 dst = "192.0.2.2"
-selectors = [{ src = "10.0.1.0/24", dst = "10.0.2.0/24" }]
+selectors = [{ src = "10.0.1.0/24", dst = "10.0.2.0/24" }, { src = "2001:db8:1::/48", dst = "2001:db8:2::/48" }]
 
 [[sa]]
 name = "to-cbc"
 spi = 0x1002
 suite = "aes-128-cbc-hmac-sha1-96"
-key = "000102030405060708090a0b0c0d0e0f"
-auth_key = "000102030405060708090a0b0c0d0e0f10111213"
+key = "202122232425262728292a2b2c2d2e2f"
+auth_key = "303132333435363738393a3b3c3d3e3f40414243"
 src = "192.0.2.1"
 dst = "192.0.2.2"
 selectors = [{ src = "10.0.1.0/24", dst = "10.0.3.0/24" }]
@@ -59,14 +61,14 @@ suite = "aes-128-gcm"
 key = "100102030405060708090a0b0c0d0e0f10111213"
 src = "192.0.2.2"
 dst = "192.0.2.1"
-selectors = [{ src = "10.0.2.0/24", dst = "10.0.0.0/16" }]
+selectors = [{ src = "10.0.2.0/24", dst = "10.0.0.0/16" }, { src = "2001:db8:2::/48", dst = "2001:db8:1::/48" }]
 
 [[sa]]
 name = "from-cbc"
 spi = 0x1002
 suite = "aes-128-cbc-hmac-sha1-96"
-key = "100102030405060708090a0b0c0d0e0f"
-auth_key = "000102030405060708090a0b0c0d0e0f10111213"
+key = "505152535455565758595a5b5c5d5e5f"
+auth_key = "606162636465666768696a6b6c6d6e6f70717273"
 src = "192.0.2.2"
 dst = "192.0.2.1"
 selectors = [{ src = "10.0.3.0/24", dst = "10.0.0.0/16" }]
@@ -100,6 +102,7 @@ fn end(folder: &Path) -> TunnelEnd {
         sends: names("to"),
         receives: names("from"),
         routes: Some(path("routes", routes)),
+        routes6: None,
         mtu: 1_500,
     }
 }
@@ -156,11 +159,11 @@ fn seal(far: &mut Outbound, inner: &[Vec<u8>]) -> Vec<Vec<u8>> {
     packets.iter().map(|packet| packet.data().to_vec()).collect()
 }
 
-/// Without the identification of an ICMP packet: it counts the router's errors, and the forms may handle ports in another
+/// Without the identification of an ICMP packet over IPv4: it counts the router's errors, and the forms may handle ports in another
 /// order.
 fn uncounted(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
-    if packet.get(9) == Some(&1) {
+    if packet.first() == Some(&0x45) && packet.get(9) == Some(&1) {
         packet[4..6].fill(0);
         packet[10..12].fill(0);
     }
@@ -372,6 +375,61 @@ fn nothing_passes_in_clear_when_something_is_wrong() {
     }
 }
 
+/// IPv6 inside: through the tunnel in both directions, never in clear, with neighbours and errors.
+#[test]
+fn ipv6_passes_inside_the_tunnel() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut end = end(folder.path());
+    end.inside = format!("eth1=10.0.1.1/24,{},2001:db8:1::1/64", OWN[0]).parse().unwrap();
+    let host = |net: u16| Ipv6Addr::new(0x2001, 0xdb8, net, 0, 0, 0, 0, 9);
+    let own: Ipv6Addr = "2001:db8:1::1".parse().unwrap();
+    let framed6 = |packet: &[u8]| [&header(OWN[0], THERE[0], ETHERTYPE_IPV6)[..], packet].concat();
+    let udp6 = |src: Ipv6Addr, dst: Ipv6Addr, limit: u8, payload: &[u8]| {
+        let mut packet = Vec::new();
+        PacketBuilder::ipv6(src.octets(), dst.octets(), limit).udp(1, 2).write(&mut packet, payload).unwrap();
+        packet
+    };
+    for form in [Form::Click, Form::Fused] {
+        let mut running = running(&end, form);
+        let is_clear = |frame: &Vec<u8>| frame.windows(12).any(|window| window == &SECRET[..12]);
+        running.send(1, &framed6(&udp6(host(1), host(2), 64, SECRET)));
+        // No association, expired, too long, no tunnel for it.
+        running.send(1, &framed6(&udp6(host(1), host(3), 64, SECRET)));
+        running.send(1, &framed6(&udp6(host(1), host(2), 1, SECRET)));
+        running.send(1, &framed6(&udp6(host(1), host(2), 64, &[7; 1_440])));
+        let left = running.run();
+        let [(front, spi, inner)] = &read_outside(&left[1])[..] else { panic!("{form:?}: {left:?}") };
+        let mut expected = udp6(host(1), host(2), 64, SECRET);
+        expected[7] = 63;
+        assert_eq!((&front[12..], *spi, inner), (&[8, 0][..], 0x1001, &expected), "{form:?}");
+        assert!(!left[1].iter().any(is_clear), "{form:?}");
+        // The router asks for its neighbour, to send the errors.
+        let asked = left[0].iter().filter(|frame| frame[12..14] == [0x86, 0xdd] && frame[54] == 135).count();
+        assert_eq!(asked, 1, "{form:?}: {:?}", left[0]);
+        let answer = Advertisement::packet(host(1), own, host(1), true, THERE[0]);
+        running.send(1, &framed6(&answer));
+        let mut errors: Vec<[u8; 2]> = running.run()[0].iter().map(|frame| [frame[54], frame[55]]).collect();
+        errors.sort_unstable();
+        assert_eq!(errors, [[2, 0], [3, 0]], "{form:?}");
+        // From the far end, and the same in clear.
+        let mut far = far_end("from-gcm");
+        seal(&mut far, &[udp([10, 0, 2, 9], [10, 0, 1, 9], 64, SECRET)]);
+        let inner = udp6(host(2), host(1), 64, SECRET);
+        running.send(2, &framed(1, &seal(&mut far, std::slice::from_ref(&inner))[0]));
+        running.send(2, &[&header(OWN[1], THERE[1], ETHERTYPE_IPV6)[..], &inner].concat());
+        // A ping of the router, and a neighbour that asks for it.
+        let left = running.run();
+        let [frame] = &left[0][..] else { panic!("{form:?}: {left:?}") };
+        assert_eq!((&frame[..6], frame[21], &frame[22..]), (&THERE[0].0[..], 63, &inner[8..]), "{form:?}");
+        let mut ping = Vec::new();
+        let builder = PacketBuilder::ipv6(host(1).octets(), own.octets(), 64);
+        builder.icmpv6_echo_request(1, 2).write(&mut ping, b"ping").unwrap();
+        running.send(1, &framed6(&ping));
+        let left = running.run();
+        assert!(left[0].len() == 1 && left[0][0][54] == 129, "{form:?}: {left:?}");
+    }
+}
+
 /// Wrong values are refused, not written into a configuration.
 #[test]
 fn wrong_values_are_refused() {
@@ -387,6 +445,9 @@ fn wrong_values_are_refused() {
         of(TunnelEnd { keys: "a\"b".to_owned(), ..good.clone() }),
         ServerError::File("a\"b".to_owned())
     );
+    let six = Interface { ip6: Some((Ipv6Addr::LOCALHOST, 64)), ..good.outside.clone() };
+    assert_eq!(of(TunnelEnd { outside: six, ..good.clone() }), ServerError::OutsideIp6("eth2".to_owned()));
+    assert_eq!(of(TunnelEnd { routes6: Some("six".to_owned()), ..good.clone() }), ServerError::Routes6);
     assert_eq!(of(TunnelEnd { outside: good.inside.clone(), ..good }), ServerError::Twice("eth1".to_owned()));
 }
 
@@ -400,6 +461,7 @@ fn the_example_is_generated() {
         sends: vec!["left-to-right".to_owned()],
         receives: vec!["right-to-left".to_owned()],
         routes: None,
+        routes6: None,
         mtu: 1_500,
     };
     let text = end.configuration(Form::Fused).unwrap();

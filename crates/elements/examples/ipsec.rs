@@ -28,26 +28,7 @@ const BUFFERS: usize = 512;
 /// Packets between two readings of the clock.
 const TIMED: usize = 32;
 
-const FILE: &str = r#"
-[[sa]]
-name = "gcm"
-spi = 256
-suite = "aes-128-gcm"
-key = "000102030405060708090a0b0c0d0e0f10111213"
-src = "192.0.2.1"
-dst = "192.0.2.2"
-selectors = [{ src = "10.0.0.0/8", dst = "10.0.0.0/8" }]
-
-[[sa]]
-name = "cbc"
-spi = 257
-suite = "aes-128-cbc-hmac-sha1-96"
-key = "000102030405060708090a0b0c0d0e0f"
-auth_key = "000102030405060708090a0b0c0d0e0f10111213"
-src = "192.0.2.1"
-dst = "192.0.2.2"
-selectors = [{ src = "10.0.0.0/8", dst = "10.0.0.0/8" }]
-"#;
+const FILE: &str = include_str!("ipsec.toml");
 
 type Failure = Box<dyn std::error::Error>;
 

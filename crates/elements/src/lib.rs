@@ -39,6 +39,7 @@ mod handler;
 mod handoff;
 mod header;
 mod header6;
+mod icmp_errors;
 mod ip_check;
 mod next_hops;
 mod pace;

@@ -50,3 +50,35 @@ pub(crate) fn answer<P: PacketBuf>(
     meta.paint = 0;
     Ok(asker)
 }
+
+/// Implements an element of echo replies for an IP version: `each` as [`per_destination`](crate::agnostic) takes it. The
+/// element has the fields `reply: Vec<u8>` and `side: SideOutput`.
+macro_rules! answers_pings {
+    ($class:ident, $version:ident, $dst:ident) => {
+        impl Control for $class {}
+
+        impl $class {
+            fn each<P: PacketBuf>(
+                &mut self,
+                packet: &mut P,
+                meta: &mut Meta,
+                dst: &mut $dst,
+                out: &Out<'_>,
+            ) -> Verdict {
+                match $crate::ping::answer(packet, meta, &mut self.reply) {
+                    Ok(std::net::IpAddr::$version(asker)) => *dst = $dst(asker),
+                    Ok(_) | Err(PingFault::Other) => return self.side.verdict(Self::OTHER),
+                    Err(PingFault::Checksum) => return Verdict::Drop(Self::CHECKSUM),
+                    Err(PingFault::NotUnicast) => return Verdict::Drop(Self::NOT_UNICAST),
+                    Err(PingFault::NoRoom) => return Verdict::Drop(Self::NO_ROOM),
+                }
+                out.count(Self::REPLIES, 1);
+                Verdict::ON
+            }
+        }
+
+        $crate::agnostic::per_destination!($class);
+    };
+}
+
+pub(crate) use answers_pings;

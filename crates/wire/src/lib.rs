@@ -8,6 +8,7 @@
 //! | [`packet`] | the summary of an IP packet: [`parse_ip`] |
 //! | [`ethernet`], [`arp`] | Ethernet II with up to two VLAN tags, ARP for IPv4 |
 //! | [`ipv4`], [`ipv6`] | IP headers, options, extension headers |
+//! | [`scope`] | which addresses are of one link, and to which routers forward packets |
 //! | [`fragment`] | fragmenting IPv4 packets |
 //! | [`transport`] | UDP and TCP |
 //! | [`icmp`], [`icmp_error`], [`icmp_echo`] | ICMP for both IP versions: types, errors and echo replies |
@@ -36,6 +37,7 @@ pub mod ipv6;
 pub mod nd;
 pub mod packet;
 pub mod protocol;
+pub mod scope;
 pub mod transport;
 
 pub use error::{ParseError, WriteError};

@@ -5,11 +5,11 @@ use super::capture::CaptureBody;
 use super::cluster;
 use super::flows;
 use super::graph;
+use super::process;
 use super::rejected::Rejected;
 use crate::flows::Flows;
 use crate::inspect::{CaptureError, Inspect, TraceError};
-use crate::metrics;
-use crate::model::{CaptureRequest, Health, Problem, Stats, Status, Trace, TraceRequest};
+use crate::model::{CaptureRequest, Problem, Stats, Status, Trace, TraceRequest};
 use axum::body::Body;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -55,9 +55,9 @@ type Node = State<Arc<dyn Inspect>>;
         graph::element,
         graph::read,
         graph::write,
-        prometheus,
-        healthz,
-        readyz,
+        process::prometheus,
+        process::healthz,
+        process::readyz,
         schema
     )
 )]
@@ -92,12 +92,10 @@ pub(super) fn router(node: Arc<dyn Inspect>, pinning: Option<Arc<dyn Flows>>, li
         .route("/v1/stats", get(stats))
         .route("/v1/trace", post(trace))
         .route("/v1/capture", post(capture))
-        .route("/metrics", get(prometheus))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
         .route("/openapi.json", get(schema))
         .merge(flows::router(pinning, limits))
         .merge(graph::routes().with_state(Arc::new(node.graph())))
+        .merge(process::routes().with_state(Arc::new(Arc::clone(&node))))
         .with_state(node);
     bounded(router, limits)
 }
@@ -180,36 +178,6 @@ async fn capture(
     let body = CaptureBody::new(stream, &request)
         .map_err(|error| Rejected::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, "application/x-pcapng")], Body::new(body)).into_response())
-}
-
-/// The counters, for Prometheus.
-#[utoipa::path(get, path = "/metrics", responses(
-    (status = 200, content_type = "application/openmetrics-text", body = String),
-))]
-async fn prometheus(State(node): Node) -> Response {
-    match metrics::render(&node.status(), &node.stats(), node.is_ready()) {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
-}
-
-/// Whether the process is alive.
-#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
-async fn healthz(State(node): Node) -> Json<Health> {
-    Json(health(&*node))
-}
-
-/// Whether packets are forwarded, with the reasons if not: flows are loading, the node is unfit, or it is draining.
-#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
-async fn readyz(State(node): Node) -> (StatusCode, Json<Health>) {
-    let mut health = health(&*node);
-    health.reasons = node.reasons();
-    let code = if health.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(health))
-}
-
-fn health(node: &dyn Inspect) -> Health {
-    Health { state: node.status().state, is_ready: node.is_ready(), reasons: Vec::new() }
 }
 
 /// This schema.

@@ -22,6 +22,7 @@ pub mod mix;
 pub mod network;
 pub mod node;
 pub mod node_cluster;
+mod paths;
 pub mod reorder;
 pub mod routes;
 pub mod server;

@@ -1,7 +1,7 @@
 //! Nodes joined by links with capacities and FIFO queues, in virtual time: a packet-level simulation that runs the real
 //! graphs. It is deterministic: the same packets at the same times give the same result.
 
-use crate::router::routes::hash;
+use crate::router::paths::{MOST_PATHS, Paths, number, path};
 use scalebricks_graph::{Clock, Environment, Graph, Inlet, Ledger, Outlet, Recording, Secret, Worker};
 use scalebricks_io::{CaptureReader, MemoryPort, Packet, PacketBuf, Pool, PoolError, memory_port_pair};
 use std::collections::{HashMap, VecDeque};
@@ -39,6 +39,9 @@ pub enum NetworkError {
     /// A link got more packets in a step than its ring holds.
     #[error("a port of node {0} got more packets in a step than its ring holds")]
     RingFull(usize),
+    /// Packets took more paths than a tag can number.
+    #[error("packets took more than {MOST_PATHS} paths")]
+    Paths,
     /// A node always has work.
     #[error("node {0} did not come to rest")]
     Restless(usize),
@@ -97,25 +100,16 @@ pub struct Loss {
     pub packet: Packet,
 }
 
-/// Bits of a tag's number that are the packet's number; the others are a fingerprint of its path.
-const NUMBER_BITS: u32 = 40;
-
 impl Departure {
     /// The packet's number.
     pub fn id(&self) -> u64 {
-        self.packet.tag().id & ((1 << NUMBER_BITS) - 1)
+        number(self.packet.tag().id)
     }
 
-    /// A fingerprint of the nodes that it passed, 24 bits.
+    /// The number of its path, 24 bits. Packets have the same one if they passed the same nodes in the same order.
     pub fn path(&self) -> u64 {
-        self.packet.tag().id >> NUMBER_BITS
+        path(self.packet.tag().id)
     }
-}
-
-/// The number of a packet that reaches a node.
-const fn with_node(id: u64, node: usize) -> u64 {
-    let path = hash(id >> NUMBER_BITS, node as u64);
-    id & ((1 << NUMBER_BITS) - 1) | path << NUMBER_BITS
 }
 
 /// Nodes and links. Build it with [`Wiring`].
@@ -126,6 +120,7 @@ pub struct Network {
     sources: Vec<(usize, MemoryPort<Packet>)>,
     departed: Vec<Departure>,
     lost: Vec<Loss>,
+    paths: Paths,
     pool: Pool,
     now: Duration,
 }
@@ -259,14 +254,19 @@ impl Wiring {
             nodes.push(Worker::new(graph, Box::new(pool.clone()), ()));
             ledgers.push(ledger);
         }
-        let (departed, lost) = (Vec::new(), Vec::new());
-        Ok(Network { nodes, ledgers, links, sources, departed, lost, pool, now: Duration::ZERO })
+        let (departed, lost, paths, now) = (Vec::new(), Vec::new(), Paths::default(), Duration::ZERO);
+        Ok(Network { nodes, ledgers, links, sources, departed, lost, paths, pool, now })
     }
 }
 
 impl Link {
     /// Takes what the node sent, and lets pass what the rate allows in `step`.
-    fn advance(&mut self, step: Duration, departed: &mut Vec<Departure>) -> Result<(), NetworkError> {
+    fn advance(
+        &mut self,
+        step: Duration,
+        departed: &mut Vec<Departure>,
+        paths: &mut Paths,
+    ) -> Result<(), NetworkError> {
         while let Some(packet) = self.from.receive() {
             self.stats.bytes_in += packet.data().len() as u64;
             self.queue.push_back(packet);
@@ -286,7 +286,7 @@ impl Link {
                 Target::Node(ring) => {
                     let mut tag = packet.tag();
                     tag.hops = tag.hops.saturating_add(1);
-                    tag.id = with_node(tag.id, self.to);
+                    tag.id = paths.prolong(tag.id, self.to).ok_or(NetworkError::Paths)?;
                     packet.set_tag(tag);
                     ring.send(packet).map_err(|_| NetworkError::RingFull(self.to))?;
                 }
@@ -317,7 +317,7 @@ impl Network {
     /// in the next step.
     ///
     /// # Errors
-    /// [`NetworkError::Restless`], [`NetworkError::RingFull`].
+    /// [`NetworkError::Restless`], [`NetworkError::RingFull`], [`NetworkError::Paths`].
     pub fn step(&mut self, step: Duration) -> Result<(), NetworkError> {
         for (number, node) in self.nodes.iter_mut().enumerate() {
             let mut turns = 0;
@@ -334,7 +334,7 @@ impl Network {
                 self.lost.extend(waiting.map(|packet| Loss { link: number, packet }));
                 (link.credit, link.stats.waiting) = (0, 0);
             } else {
-                link.advance(step, &mut self.departed)?;
+                link.advance(step, &mut self.departed, &mut self.paths)?;
             }
         }
         self.now += step;

@@ -43,6 +43,12 @@ pub enum ServerError {
     /// There is no association for one direction.
     #[error("a tunnel needs associations to send by and to receive by")]
     Associations,
+    /// Packets between the ends of tunnels are IPv4.
+    #[error("the outside of tunnels is IPv4: {0} may not have an IPv6 address")]
+    OutsideIp6(String),
+    /// There are IPv6 routes, but no IPv6 address.
+    #[error("IPv6 routes need an IPv6 address of the interface inside")]
+    Routes6,
     /// There are too few or too many ports.
     #[error("a router has 2 to {PORTS} ports, not {0}")]
     Ports(usize),
@@ -176,6 +182,8 @@ impl IpRouter {
             let Some(file) = file else { continue };
             line!(text, "define(${name} \"{}\");", quoted(file)?);
         }
+        line!(text, "// Sources of IPv6 errors, by the paint: the port where a packet arrived.");
+        line!(text, "define($SOURCES6 port1 {});", self.all("port"));
         self.addresses(&mut text);
         self.queues(&mut text);
         self.routing4(&mut text);
@@ -310,7 +318,7 @@ impl IpRouter {
             if self.routes6.is_some() { ", FILE $ROUTES6" } else { "" }
         );
         line!(text, "routes6[0] -> ping6 :: ICMP6PingResponder -> routes6;\nping6[1] -> here;");
-        line!(text, "routes6[{none}] -> ICMP6Error(port1, unreachable, 0) -> routes6;");
+        line!(text, "routes6[{none}] -> ICMP6Error(port1, unreachable, 0, PAINTED $SOURCES6) -> routes6;");
         line!(text, "routes6[{never}] -> never;");
     }
 
@@ -337,7 +345,7 @@ impl IpRouter {
             text,
             "routes6[{n}] -> DropBroadcasts -> limit{n} :: DecIP6HLIM -> size{n} :: CheckLength({mtu}) -> nd{n};"
         );
-        line!(text, "limit{n}[1] -> ICMP6Error(port{n}, timeexceeded) -> routes6;");
-        line!(text, "size{n}[1] -> ICMP6Error(port{n}, toobig, PMTU {mtu}) -> routes6;");
+        line!(text, "limit{n}[1] -> ICMP6Error(port{n}, timeexceeded, PAINTED $SOURCES6) -> routes6;");
+        line!(text, "size{n}[1] -> ICMP6Error(port{n}, toobig, PMTU {mtu}, PAINTED $SOURCES6) -> routes6;");
     }
 }

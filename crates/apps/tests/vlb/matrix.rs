@@ -50,6 +50,11 @@ impl Matrix {
         })
     }
 
+    /// All other inputs send equal parts of `load` to output 0.
+    pub fn to_one(size: usize, load: f64) -> Self {
+        Self::new(size, |input, output| if output == 0 && input > 0 { load / (size - 1) as f64 } else { 0.0 })
+    }
+
     /// A random doubly stochastic matrix: a sum of random permutations with random weights (Birkhoff).
     pub fn birkhoff(size: usize, permutations: usize, seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);

@@ -24,29 +24,8 @@ pub(super) const SUITES: [(&str, [&str; 2]); 2] = [
     ("cbc", ["encrypt, AES-128-CBC and HMAC-SHA1", "encrypt and decrypt, AES-128-CBC and HMAC-SHA1"]),
 ];
 
-/// The associations. The MTU leaves room for frames of 1,518 bytes.
-const FILE: &str = r#"
-[[sa]]
-name = "gcm"
-spi = 256
-suite = "aes-128-gcm"
-key = "000102030405060708090a0b0c0d0e0f10111213"
-src = "192.0.2.1"
-dst = "192.0.2.2"
-selectors = [{ src = "0.0.0.0/0", dst = "0.0.0.0/0" }]
-mtu = 2000
-
-[[sa]]
-name = "cbc"
-spi = 257
-suite = "aes-128-cbc-hmac-sha1-96"
-key = "000102030405060708090a0b0c0d0e0f"
-auth_key = "000102030405060708090a0b0c0d0e0f10111213"
-src = "192.0.2.1"
-dst = "192.0.2.2"
-selectors = [{ src = "0.0.0.0/0", dst = "0.0.0.0/0" }]
-mtu = 2000
-"#;
+/// The associations.
+const FILE: &str = include_str!("../../../elements/examples/ipsec.toml");
 
 /// The protocol number of ESP.
 const ESP: u8 = 50;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Description of `scalebricks router`.
 pub const ABOUT: &str = "\
 Makes this server a router: minimal forwarding; or IP routing with header checks, longest-prefix match, ARP, neighbour \
-discovery and ICMP errors, IPv4 and IPv6; or the end of ESP tunnels between an inside and an outside, IPv4. A run is one of \
+discovery and ICMP errors, IPv4 and IPv6; or the end of ESP tunnels over IPv4 between an inside and an outside. A run is one of \
 `scalebricks graph`, by a configuration in the Click language or one that is generated for its ports; `scalebricks graph \
 show`, `read`, `write` and `reload` ask it.
 

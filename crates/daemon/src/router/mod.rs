@@ -68,9 +68,10 @@ fn configuration(app: App, args: &AppArgs) -> Result<String, ProcessError> {
             let Some(keys) = args.keys.clone() else {
                 return Err(ProcessError::Usage("--app ipsec needs --keys".to_owned()));
             };
-            let (sends, receives, routes) = (args.send.clone(), args.receive.clone(), args.routes.clone());
-            let (inside, outside) = (inside.clone(), outside.clone());
-            TunnelEnd { inside, outside, keys, sends, receives, routes, mtu: args.mtu }.configuration(form)
+            let (sends, receives) = (args.send.clone(), args.receive.clone());
+            let (routes, routes6) = (args.routes.clone(), args.routes6.clone());
+            let (inside, outside, mtu) = (inside.clone(), outside.clone(), args.mtu);
+            TunnelEnd { inside, outside, keys, sends, receives, routes, routes6, mtu }.configuration(form)
         }
     };
     text.map_err(|error| ProcessError::Usage(error.to_string()))

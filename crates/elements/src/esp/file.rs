@@ -13,6 +13,11 @@
 //!
 //! Optional keys are `esn`, `window`, `udp = { src = 4500, dst = 4500 }`, `mtu`, `ttl`, `dscp`, `df` (`"copy"`, `"set"`,
 //! `"clear"`), `soft` and `hard` (`{ packets = …, bytes = … }`). Errors never contain key octets.
+//!
+//! All keys of a file differ. With AES-GCM, one nonce that two associations use under the same key reveals the XOR of
+//! their packets and lets others forge packets (RFC 4106 §9). With CBC, IVs are random, so equal keys alone reveal little. But
+//! the outer addresses are not authenticated: of two associations with the same SPI and keys to different ends, such as the
+//! two directions of a tunnel, each accepts the packets of the other, so packets can be sent back to their sender.
 
 use super::replay::MAX_WINDOW;
 use super::sa::{Keys, Lifetime, Network, OuterDf, Sa, Secret, Selector, UdpPorts};
@@ -143,26 +148,85 @@ impl Hex {
     }
 }
 
+/// Why a file of associations is refused; without the file's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// It is not TOML, or has other keys.
+    #[error("line {line}: {what}")]
+    Syntax {
+        /// The line, from 1 on.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// There are too many associations.
+    #[error("{0} associations, more than {MAX_ASSOCIATIONS}")]
+    TooMany(usize),
+    /// A value is wrong.
+    #[error("[[sa]] {name:?}: {what}")]
+    Value {
+        /// The association.
+        name: String,
+        /// The key of the value, and what is wrong with it.
+        what: String,
+    },
+    /// Two associations have the same cryptographic key.
+    #[error(
+        "[[sa]] {name:?}: {key}: is the same as that of [[sa]] {other:?}; each needs a random one of its own"
+    )]
+    SharedKey {
+        /// The second association.
+        name: String,
+        /// `key` or `auth_key`.
+        key: &'static str,
+        /// The first one.
+        other: String,
+    },
+}
+
+/// Refuses associations with the same key. Encryption keys must differ whatever their suites and salts are.
+fn check_keys(all: &[Sa]) -> Result<(), FileError> {
+    for (key, octets) in [("key", Keys::encryption as fn(&Keys) -> &[u8]), ("auth_key", Keys::authentication)]
+    {
+        // References, because copies would have to be overwritten.
+        let mut keys: Vec<_> = all.iter().map(|sa| (octets(&sa.keys), sa)).collect();
+        keys.retain(|(octets, _)| !octets.is_empty());
+        keys.sort_by_key(|(octets, _)| *octets);
+        let shared = keys.windows(2).find_map(|pair| match pair {
+            [(one, other), (next, sa)] if one == next => Some((sa, other)),
+            _ => None,
+        });
+        if let Some((sa, other)) = shared {
+            return Err(FileError::SharedKey {
+                name: sa.name.to_string(),
+                key,
+                other: other.name.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Reads a file's text.
 ///
 /// # Errors
-/// Line or section and key, and what is wrong with it; without the file's name.
-pub fn parse(text: &str) -> Result<Vec<Sa>, String> {
+/// [`FileError`].
+pub fn parse(text: &str) -> Result<Vec<Sa>, FileError> {
     let file: File = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| {
             1 + text.as_bytes().iter().take(span.start).filter(|octet| **octet == b'\n').count()
         });
         // Without the line itself, which may be that of a key.
-        format!("line {line}: {}", error.message())
+        FileError::Syntax { line, what: error.message().to_owned() }
     })?;
     if file.sa.len() > MAX_ASSOCIATIONS {
-        return Err(format!("{} associations, more than {MAX_ASSOCIATIONS}", file.sa.len()));
+        return Err(FileError::TooMany(file.sa.len()));
     }
     let (mut names, mut indices) = (HashSet::new(), HashSet::new());
     let mut all = Vec::with_capacity(file.sa.len());
     for section in file.sa {
         let name = section.name.clone();
-        let at = |what: String| format!("[[sa]] {name:?}: {what}");
+        let at = |what| FileError::Value { name: name.clone(), what };
         let sa = check(section).map_err(at)?;
         if !names.insert(sa.name.clone()) {
             return Err(at("name: given to another association".to_owned()));
@@ -172,6 +236,7 @@ pub fn parse(text: &str) -> Result<Vec<Sa>, String> {
         }
         all.push(sa);
     }
+    check_keys(&all)?;
     Ok(all)
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn load<P>(
     let bytes = world.secret(path.as_ref())?;
     let at = |what: String| format!("{path}: {what}");
     let text = std::str::from_utf8(&bytes).map_err(|_| at("not UTF-8".to_owned()))?;
-    let all = file::parse(text).map_err(at)?;
+    let all = file::parse(text).map_err(|error| at(error.to_string()))?;
     let named = |name: &String| {
         let sa = all.iter().find(|sa| *sa.name == **name);
         sa.cloned().ok_or_else(|| at(format!("no [[sa]] is named {name:?}")))

@@ -84,6 +84,22 @@ impl Keys {
             Self::AesCbcSha1 { .. } => Suite::AesCbcSha1,
         }
     }
+
+    /// The octets of the encryption key, without the salt.
+    pub(crate) fn encryption(&self) -> &[u8] {
+        match self {
+            Self::AesGcm(secret) => &secret.0[..16],
+            Self::AesCbcSha1 { key, .. } => &*key.0,
+        }
+    }
+
+    /// The octets of the authentication key; none if the suite has no such key.
+    pub(crate) fn authentication(&self) -> &[u8] {
+        match self {
+            Self::AesGcm(_) => &[],
+            Self::AesCbcSha1 { auth_key, .. } => &*auth_key.0,
+        }
+    }
 }
 
 /// A network of either IP version.

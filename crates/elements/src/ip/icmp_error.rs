@@ -1,20 +1,20 @@
 //! `ICMPError`.
 
-use crate::annotations::{self, PacketType};
+use crate::annotations;
 use crate::columns::{DstIp, IpHeader};
 use crate::filter::icmp_type;
 use crate::header;
+use crate::icmp_errors::{Silence, replace, sends_errors};
 use crate::shared_names::drops;
 use crate::values::{Ip, Ips};
 use scalebricks_graph::args::Param;
-use scalebricks_graph::{Class, Control, DropId, Handle, Meta, Out, Verdict, element};
+use scalebricks_graph::{Class, Control, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
 use scalebricks_wire::icmp::{HEADER_LEN, is_error_v4, v4};
-use scalebricks_wire::icmp_error::{MAX_V4_LEN, any_v4, is_allowed};
+use scalebricks_wire::icmp_error::{MAX_V4_LEN, any_v4};
 use scalebricks_wire::ipv4::{Ipv4, MIN_HEADER_LEN};
-use scalebricks_wire::{WriteError, parse_ip, protocol};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 element! {
     /// Turns packets into ICMP errors to their senders (RFC 792). Connect the output before the route lookup. An error
@@ -142,12 +142,11 @@ impl Class for ICMPError {
     }
 }
 
-impl Control for ICMPError {}
-
 impl ICMPError {
-    /// The source of an error about a packet.
-    fn src(&self, meta: &Meta) -> Ipv4Addr {
-        self.painted.get(usize::from(meta.paint)).copied().unwrap_or(self.src)
+    /// Errors about packets to groups are not allowed (RFC 1122 §3.2.2).
+    #[expect(clippy::unused_self, reason = "errors of the other version decide by their type")]
+    const fn answers_groups(&self) -> bool {
+        false
     }
 
     /// The second word of the ICMP header.
@@ -164,77 +163,34 @@ impl ICMPError {
         }
     }
 
-    /// The reason not to send an error about a packet, if any.
-    fn refuses(&self, packet: &[u8], meta: &Meta) -> Option<DropId> {
-        let Ok(summary) = parse_ip(packet).map(|packet| packet.summary) else { return Some(Self::MALFORMED) };
-        let is_bad = |address: IpAddr| matches!(address, IpAddr::V4(address) if self.bad.contains(&address));
-        if summary.is_later_fragment() {
-            Some(Self::LATER_FRAGMENT)
-        } else if summary.is_icmp_error() || summary.protocol == protocol::ICMPV4 && summary.icmp.is_none() {
-            Some(Self::ABOUT_ERROR)
-        } else if PacketType::noted(meta).is_shared() || !is_allowed(&summary, false) {
-            Some(Self::NOT_UNICAST)
-        } else if is_bad(summary.src) || is_bad(summary.dst) {
-            Some(Self::BAD_ADDRESS)
-        } else {
-            None
-        }
-    }
-
     /// Replaces a packet by an error. Returns the error's destination.
     fn apply<P: PacketBuf>(
         &mut self,
         packet: &mut P,
         meta: &mut Meta,
         next: Ipv4Addr,
-    ) -> Result<Ipv4Addr, DropId> {
+    ) -> Result<Ipv4Addr, Silence> {
         let mut error = [0; MAX_V4_LEN];
         let (original, rest) = (header::bytes(packet.data(), meta), self.rest(meta, next));
-        let written = any_v4(original, self.src(meta), (self.kind, self.code), rest, self.limit, &mut error);
-        let len = written.map_err(|error| match error {
-            WriteError::NoRoom => Self::NO_ROOM,
-            _ => Self::MALFORMED,
-        })?;
-        packet.truncate(0);
-        packet.append(&error[..len]).map_err(|_| Self::NO_ROOM)?;
-        header::note(meta, 0, MIN_HEADER_LEN, len);
+        let len = any_v4(original, self.src(meta), (self.kind, self.code), rest, self.limit, &mut error)?;
+        replace(packet, meta, &error[..len], MIN_HEADER_LEN)?;
         // Errors need identifications: links with an MTU below 576 bytes fragment them.
         self.id = self.id.wrapping_add(1);
         if let Some(header) = header::fixed_mut(packet.data_mut(), meta) {
             header::set_word(header, 4, |_| self.id);
             header::set_word(header, 6, |_| 0);
         }
-        (meta.flags, meta.paint) = (0, 0);
         annotations::fix_source(meta, self.fixes);
-        Ipv4::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Self::MALFORMED)
-    }
-
-    fn each<P: PacketBuf>(
-        &mut self,
-        packet: &mut P,
-        meta: &mut Meta,
-        dst: &mut DstIp,
-        out: &Out<'_>,
-    ) -> Verdict {
-        let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
-            Some(reason) => Err(reason),
-            None if !self.bucket.take(out.now()) => Err(Self::RATE_LIMITED),
-            None => self.apply(packet, meta, dst.0),
-        };
-        match result {
-            Ok(sender) => *dst = DstIp(sender),
-            Err(reason) => return Verdict::Drop(reason),
-        }
-        out.count(Self::ERRORS, 1);
-        Verdict::ON
+        Ipv4::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Silence::Malformed)
     }
 }
 
-crate::agnostic::per_destination!(ICMPError);
+sends_errors!(ICMPError, Ipv4Addr, DstIp);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::annotations::PacketType;
     use crate::rig::{Rig, ipv4, ipv4_of};
     use std::time::Duration;
 

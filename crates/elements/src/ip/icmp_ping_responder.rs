@@ -1,12 +1,11 @@
 //! `ICMPPingResponder`.
 
 use crate::columns::{DstIp, IpHeader};
-use crate::ping::{self, PingFault};
+use crate::ping::{PingFault, answers_pings};
 use crate::shared_names::{counters, drops};
 use crate::side_output::SideOutput;
 use scalebricks_graph::{Control, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
-use std::net::IpAddr;
 
 element! {
     /// Turns ICMP echo requests to any address into replies (RFC 792). Other packets go to output 1. A request with a
@@ -28,29 +27,7 @@ element! {
     makes |_| Self { reply: Vec::new(), dst: Handle::default(), side: SideOutput::default() },
 }
 
-impl Control for ICMPPingResponder {}
-
-impl ICMPPingResponder {
-    fn each<P: PacketBuf>(
-        &mut self,
-        packet: &mut P,
-        meta: &mut Meta,
-        dst: &mut DstIp,
-        out: &Out<'_>,
-    ) -> Verdict {
-        match ping::answer(packet, meta, &mut self.reply) {
-            Ok(IpAddr::V4(asker)) => *dst = DstIp(asker),
-            Ok(IpAddr::V6(_)) | Err(PingFault::Other) => return self.side.verdict(Self::OTHER),
-            Err(PingFault::Checksum) => return Verdict::Drop(Self::CHECKSUM),
-            Err(PingFault::NotUnicast) => return Verdict::Drop(Self::NOT_UNICAST),
-            Err(PingFault::NoRoom) => return Verdict::Drop(Self::NO_ROOM),
-        }
-        out.count(Self::REPLIES, 1);
-        Verdict::ON
-    }
-}
-
-crate::agnostic::per_destination!(ICMPPingResponder);
+answers_pings!(ICMPPingResponder, V4, DstIp);
 
 #[cfg(test)]
 mod tests {

@@ -1,19 +1,19 @@
 //! `ICMP6Error`.
 
-use crate::annotations::{PacketType, exceeded_mtu};
+use crate::annotations::exceeded_mtu;
 use crate::columns::{DstIp6, Ip6Header};
 use crate::header;
+use crate::icmp_errors::{Silence, replace, sends_errors};
 use crate::shared_names::drops;
 use crate::values::{Ip6, Ip6s};
 use scalebricks_graph::args::Param;
-use scalebricks_graph::{Class, Control, DropId, Handle, Meta, Out, Verdict, element};
+use scalebricks_graph::{Class, Control, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::Bucket;
 use scalebricks_wire::icmp::v6;
-use scalebricks_wire::icmp_error::{MAX_V6_LEN, any_v6, is_allowed};
+use scalebricks_wire::icmp_error::{MAX_V6_LEN, any_v6};
 use scalebricks_wire::ipv6::{HEADER_LEN, Ipv6};
-use scalebricks_wire::{WriteError, parse_ip, protocol};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 element! {
     /// Turns packets into ICMPv6 errors to their senders (RFC 4443). Connect the output before the route lookup. An error
@@ -99,76 +99,30 @@ impl Class for ICMP6Error {
     }
 }
 
-impl Control for ICMP6Error {}
-
 impl ICMP6Error {
-    /// The source of an error about a packet.
-    fn src(&self, meta: &Meta) -> Ipv6Addr {
-        self.painted.get(usize::from(meta.paint)).copied().unwrap_or(self.src)
-    }
-
-    /// The reason not to send an error about a packet, if any.
-    fn refuses(&self, packet: &[u8], meta: &Meta) -> Option<DropId> {
-        let Ok(summary) = parse_ip(packet).map(|packet| packet.summary) else { return Some(Self::MALFORMED) };
-        let is_bad = |address: IpAddr| matches!(address, IpAddr::V6(address) if self.bad.contains(&address));
-        let too_big = self.kind == v6::PACKET_TOO_BIG;
-        if summary.is_later_fragment() {
-            Some(Self::LATER_FRAGMENT)
-        } else if summary.is_icmp_error() || summary.protocol == protocol::ICMPV6 && summary.icmp.is_none() {
-            Some(Self::ABOUT_ERROR)
-        } else if PacketType::noted(meta).is_shared() && !too_big || !is_allowed(&summary, too_big) {
-            Some(Self::NOT_UNICAST)
-        } else if is_bad(summary.src) || is_bad(summary.dst) {
-            Some(Self::BAD_ADDRESS)
-        } else {
-            None
-        }
+    /// Only `toobig` answers packets to groups (RFC 4443 §2.4 (e)).
+    const fn answers_groups(&self) -> bool {
+        self.kind == v6::PACKET_TOO_BIG
     }
 
     /// Replaces a packet by an error. Returns the error's destination.
-    fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta) -> Result<Ipv6Addr, DropId> {
+    fn apply<P: PacketBuf>(&self, packet: &mut P, meta: &mut Meta, _: Ipv6Addr) -> Result<Ipv6Addr, Silence> {
         let mut error = [0; MAX_V6_LEN];
         let original = header::bytes(packet.data(), meta);
         let marked = exceeded_mtu(meta).filter(|_| self.marked).map_or(self.mtu, u32::from);
         let rest = if self.kind == v6::PACKET_TOO_BIG { marked.to_be_bytes() } else { [0; 4] };
-        let written = any_v6(original, self.src(meta), (self.kind, self.code), rest, &mut error);
-        let len = written.map_err(|error| match error {
-            WriteError::NoRoom => Self::NO_ROOM,
-            _ => Self::MALFORMED,
-        })?;
-        packet.truncate(0);
-        packet.append(&error[..len]).map_err(|_| Self::NO_ROOM)?;
-        header::note(meta, 0, HEADER_LEN, len);
-        (meta.flags, meta.paint) = (0, 0);
-        Ipv6::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Self::MALFORMED)
-    }
-
-    fn each<P: PacketBuf>(
-        &mut self,
-        packet: &mut P,
-        meta: &mut Meta,
-        dst: &mut DstIp6,
-        out: &Out<'_>,
-    ) -> Verdict {
-        let result = match self.refuses(header::bytes(packet.data(), meta), meta) {
-            Some(reason) => Err(reason),
-            None if !self.bucket.take(out.now()) => Err(Self::RATE_LIMITED),
-            None => self.apply(packet, meta),
-        };
-        match result {
-            Ok(sender) => *dst = DstIp6(sender),
-            Err(reason) => return Verdict::Drop(reason),
-        }
-        out.count(Self::ERRORS, 1);
-        Verdict::ON
+        let len = any_v6(original, self.src(meta), (self.kind, self.code), rest, &mut error)?;
+        replace(packet, meta, &error[..len], HEADER_LEN)?;
+        Ipv6::parse(packet.data()).map(|ip| ip.dst()).map_err(|_| Silence::Malformed)
     }
 }
 
-crate::agnostic::per_destination!(ICMP6Error);
+sends_errors!(ICMP6Error, Ipv6Addr, DstIp6);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::annotations::PacketType;
     use crate::rig::{Rig, ipv6, ipv6_of};
     use etherparse::{Icmpv6Type, NetSlice, SlicedPacket, TransportSlice};
     use std::time::Duration;

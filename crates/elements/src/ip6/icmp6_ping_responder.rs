@@ -1,12 +1,11 @@
 //! `ICMP6PingResponder`.
 
 use crate::columns::{DstIp6, Ip6Header};
-use crate::ping::{self, PingFault};
+use crate::ping::{PingFault, answers_pings};
 use crate::shared_names::{counters, drops};
 use crate::side_output::SideOutput;
 use scalebricks_graph::{Control, Handle, Meta, Out, Verdict, element};
 use scalebricks_io::PacketBuf;
-use std::net::IpAddr;
 
 element! {
     /// Turns ICMPv6 echo requests to any address into replies (RFC 4443 §4.2). Other packets go to output 1. A request
@@ -27,29 +26,7 @@ element! {
     makes |_| Self { reply: Vec::new(), dst: Handle::default(), side: SideOutput::default() },
 }
 
-impl Control for ICMP6PingResponder {}
-
-impl ICMP6PingResponder {
-    fn each<P: PacketBuf>(
-        &mut self,
-        packet: &mut P,
-        meta: &mut Meta,
-        dst: &mut DstIp6,
-        out: &Out<'_>,
-    ) -> Verdict {
-        match ping::answer(packet, meta, &mut self.reply) {
-            Ok(IpAddr::V6(asker)) => *dst = DstIp6(asker),
-            Ok(IpAddr::V4(_)) | Err(PingFault::Other) => return self.side.verdict(Self::OTHER),
-            Err(PingFault::Checksum) => return Verdict::Drop(Self::CHECKSUM),
-            Err(PingFault::NotUnicast) => return Verdict::Drop(Self::NOT_UNICAST),
-            Err(PingFault::NoRoom) => return Verdict::Drop(Self::NO_ROOM),
-        }
-        out.count(Self::REPLIES, 1);
-        Verdict::ON
-    }
-}
-
-crate::agnostic::per_destination!(ICMP6PingResponder);
+answers_pings!(ICMP6PingResponder, V6, DstIp6);
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@ use crate::values::value;
 use scalebricks_click::values::{Prefix as Network, Value};
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_tables::lpm::{Address, Prefix};
+use scalebricks_wire::scope::{is_forwarded_v4, is_forwarded_v6};
 use std::fmt;
 use std::hash::Hash;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,8 +22,7 @@ pub trait Family: Address + Value + Hash {
     /// Whether the address means "no gateway".
     fn is_none(self) -> bool;
 
-    /// Whether a router forwards packets to it: not to groups, nor to addresses of one link or host (RFC 1812 §4.2.2.11,
-    /// §5.3.7; RFC 4291 §2.5, §2.7).
+    /// Whether a router forwards packets to it: [`is_forwarded`](scalebricks_wire::scope::is_forwarded).
     fn is_forwarded(self) -> bool;
 }
 
@@ -42,8 +42,7 @@ impl Family for Ipv4Addr {
 
     #[inline(always)]
     fn is_forwarded(self) -> bool {
-        let [first, second, ..] = self.octets();
-        first.wrapping_sub(1) < 223 && first != 127 && [first, second] != [169, 254]
+        is_forwarded_v4(self)
     }
 }
 
@@ -63,8 +62,7 @@ impl Family for Ipv6Addr {
 
     #[inline(always)]
     fn is_forwarded(self) -> bool {
-        let bits = self.to_bits();
-        bits > 1 && bits >> 120 != 0xff && bits >> 118 != 0x3fa // :: and ::1, ff00::/8, fe80::/10
+        is_forwarded_v6(self)
     }
 }
 
@@ -164,41 +162,6 @@ mod tests {
         }
         assert_eq!(Pattern::<Ipv4Addr>::read("10.0.0.0/8").unwrap().target, None);
         assert_eq!(Pattern::<Ipv4Addr>::read("10.0.0.0/8 7").unwrap().target, Some((None, 7)));
-    }
-
-    #[test]
-    fn packets_to_groups_and_to_one_link_are_not_forwarded() {
-        let of = |text: &str| match text.parse().unwrap() {
-            std::net::IpAddr::V4(ip) => ip.is_forwarded(),
-            std::net::IpAddr::V6(ip) => ip.is_forwarded(),
-        };
-        for yes in [
-            "1.0.0.0",
-            "126.255.255.255",
-            "128.0.0.1",
-            "169.253.1.1",
-            "223.255.255.255",
-            "::2",
-            "2001:db8::1",
-            "fec0::1",
-        ] {
-            assert!(of(yes), "{yes}");
-        }
-        for no in [
-            "0.0.0.0",
-            "0.1.2.3",
-            "127.0.0.1",
-            "169.254.1.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "fe80::1",
-            "febf::1",
-            "ff02::1",
-        ] {
-            assert!(!of(no), "{no}");
-        }
     }
 
     #[test]

@@ -12,8 +12,10 @@ use scalebricks_admin::model::switch::{ChangeView, ChangedView, FoundView, Looku
 use scalebricks_admin::model::{Health, Problem};
 use scalebricks_admin::server::Limits;
 use scalebricks_admin::server::graph;
+use scalebricks_admin::server::process::{self, Process};
 use scalebricks_admin::server::rejected::Rejected;
-use scalebricks_admin::server::routes::{bounded, json_text, problem, schema_text};
+use scalebricks_admin::server::routes::{bounded, json_text, schema_text};
+use std::fmt;
 use std::sync::Arc;
 use utoipa::OpenApi;
 
@@ -38,9 +40,9 @@ use utoipa::OpenApi;
         graph::element,
         graph::read,
         graph::write,
-        prometheus,
-        healthz,
-        readyz,
+        process::prometheus,
+        process::healthz,
+        process::readyz,
         schema
     )
 )]
@@ -61,11 +63,9 @@ pub(super) fn router(switch: Arc<Running>, limits: Limits) -> Router {
         .route("/v1/switch", get(status))
         .route("/v1/switch/names", get(list).post(change))
         .route("/v1/switch/lookup", post(lookup))
-        .route("/metrics", get(prometheus))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
         .route("/openapi.json", get(schema))
         .merge(graph::routes().with_state(Arc::new(switch.served_graph())))
+        .merge(process::routes().with_state(Arc::clone(&switch) as Arc<dyn Process>))
         .with_state(switch);
     bounded(router, limits)
 }
@@ -123,33 +123,14 @@ fn answer(error: &ChangeError) -> Rejected {
     Rejected::new(code, error.to_string())
 }
 
-/// The counters, for Prometheus.
-#[utoipa::path(get, path = "/metrics", responses(
-    (status = 200, content_type = "application/openmetrics-text", body = String),
-))]
-async fn prometheus(State(switch): Switch) -> Response {
-    match metrics::render_switch(&switch.view()) {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+impl Process for Running {
+    fn metrics(&self) -> Result<String, fmt::Error> {
+        metrics::render_switch(&self.view())
     }
-}
 
-/// Whether the process is alive.
-#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
-async fn healthz(State(switch): Switch) -> Json<Health> {
-    Json(health(&switch))
-}
-
-/// Whether frames are forwarded and all names are loaded.
-#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
-async fn readyz(State(switch): Switch) -> (StatusCode, Json<Health>) {
-    let health = health(&switch);
-    let code = if health.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(health))
-}
-
-fn health(switch: &Running) -> Health {
-    Health { state: switch.state(), is_ready: switch.is_ready(), reasons: Vec::new() }
+    fn health(&self) -> Health {
+        Health { state: self.state(), is_ready: self.is_ready(), reasons: Vec::new() }
+    }
 }
 
 /// This schema.

@@ -1,6 +1,6 @@
 //! The file of associations.
 
-use super::super::file::parse;
+use super::super::file::{FileError, parse};
 use super::super::sa::{Keys, OuterDf, Suite};
 use super::{AUTH_KEY, CBC_KEY, GCM_KEY, sa, section};
 use proptest::prelude::*;
@@ -68,23 +68,53 @@ fn wrong_sections_are_named_with_their_keys() {
         ),
         (String::new(), "missing field `sa`"),
     ] {
-        let error = parse(&text).unwrap_err();
+        let error = parse(&text).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}, not {expected}");
     }
+}
+
+/// The two directions of a tunnel, and others, with one key in common; whatever suite and salt.
+#[test]
+fn associations_that_share_a_key_are_refused_by_their_names() {
+    let other = |name: &str, is_gcm| section(name, is_gcm, false, "").replace("0x1001", "0x1002");
+    let shared = |key| Err(FileError::SharedKey { name: "b".to_owned(), key, other: "a".to_owned() });
+    let gcm = section("a", true, false, "");
+    assert_eq!(parse(&(gcm.clone() + &other("b", true))), shared("key"));
+    let salt = |text: String| text.replace(GCM_KEY, &(GCM_KEY[..32].to_owned() + "ffffffff"));
+    assert_eq!(parse(&(gcm.clone() + &salt(other("b", true)))), shared("key"));
+    let cbc = section("a", false, false, "");
+    assert_eq!(parse(&(cbc.clone() + &other("b", false))), shared("key"));
+    assert_eq!(
+        parse(&(cbc.clone() + &other("b", false).replace(CBC_KEY, &GCM_KEY[..32]))),
+        shared("auth_key")
+    );
+    assert_eq!(parse(&(gcm.clone() + &other("b", false).replace(CBC_KEY, &GCM_KEY[..32]))), shared("key"));
+    // Another association between them, and capital letters.
+    let between = other("c", false).replace("0x1002", "0x1003");
+    let error =
+        parse(&(gcm.clone() + &between + &other("b", true).replace(GCM_KEY, &GCM_KEY.to_uppercase())));
+    let error = error.unwrap_err();
+    assert_eq!(Err::<Vec<_>, _>(error.clone()), shared("key"));
+    assert!(
+        error.to_string().starts_with("[[sa]] \"b\": key: is the same as that of [[sa]] \"a\""),
+        "{error}"
+    );
+    let differ = gcm + &other("b", true).replace(&GCM_KEY[..2], "ff");
+    assert_eq!(parse(&(differ + &between)).unwrap().len(), 3);
 }
 
 #[test]
 fn neither_errors_nor_debug_output_have_keys() {
     let digits = GCM_KEY.replace(|c: char| !c.is_ascii_digit(), "");
     for value in ["hunter2", &format!("{GCM_KEY}hunter2"), "hunter2 = 7"] {
-        let error = parse(&section("a", true, false, "").replace(GCM_KEY, value)).unwrap_err();
+        let error = parse(&section("a", true, false, "").replace(GCM_KEY, value)).unwrap_err().to_string();
         assert!(!error.contains("hunter2") && !error.contains(&digits[..8]), "{error}");
     }
     for value in
         ["271828182", "2.71828182", "271828182271828182271828182", "[271828182]", "{ a = 271828182 }"]
     {
         let text = section("a", true, false, "").replace(&format!("\"{GCM_KEY}\""), value);
-        let error = parse(&text).unwrap_err();
+        let error = parse(&text).unwrap_err().to_string();
         assert!(!error.contains("71828182"), "{error}");
     }
     let shown = format!("{:?} {:?}", sa(true, false, ""), sa(false, false, ""));

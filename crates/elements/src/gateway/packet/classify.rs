@@ -5,7 +5,7 @@
 
 use crate::gateway::config::NodeConfig;
 use crate::gateway::fabric::mac::{FabricMac, OutputPort, Phase};
-use crate::gateway::outside::adjacency::{Adjacencies, is_link_local};
+use crate::gateway::outside::adjacency::Adjacencies;
 use crate::gateway::outside::local_addrs::LocalAddresses;
 use crate::gateway::packet::fragment_cache::{DatagramId, FragmentCache};
 use crate::gateway::packet::plain::{self, Plain};
@@ -16,6 +16,7 @@ use scalebricks_tables::hashing::BatchHasher;
 use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile};
 use scalebricks_wire::ethernet;
 use scalebricks_wire::gtpu::{self, Gtpu, MessageType, extension};
+use scalebricks_wire::scope::is_link_local;
 use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
 use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
 use std::hash::{BuildHasher, RandomState};

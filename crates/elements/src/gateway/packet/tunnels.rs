@@ -4,7 +4,7 @@
 
 use crate::gateway::config::NodeConfig;
 use crate::gateway::flow::{FlowCounters, FlowState};
-use crate::gateway::outside::adjacency::{Adjacencies, NextHop, is_link_local};
+use crate::gateway::outside::adjacency::{Adjacencies, NextHop};
 use crate::gateway::packet::classify::Parsed;
 use crate::gateway::packet::identification::Identifications;
 use crate::gateway::packet::plain;
@@ -14,6 +14,7 @@ use scalebricks_io::PacketBuf;
 use scalebricks_tables::prefetch_in_front;
 use scalebricks_types::KeyHash;
 use scalebricks_wire::encap::{CONTAINER_LEN, OUTER_V4_IP_LEN, OuterV4Fields, OuterV4Template, Tunnel};
+use scalebricks_wire::scope::is_link_local;
 use scalebricks_wire::{MacAddr, ethernet, ipv4_header_checksum_ok, parse_ip};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

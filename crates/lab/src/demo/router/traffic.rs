@@ -7,6 +7,7 @@ use scalebricks_apps::router::mix::{Mix, MixPacket};
 use scalebricks_apps::router::routes::Announcement;
 use scalebricks_elements::fabric::mac::RouterMac;
 use scalebricks_tables::lpm::Lpm;
+use scalebricks_wire::scope::is_forwarded_v4;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -76,14 +77,9 @@ impl<'a> Destinations<'a> {
             let address = Ipv4Addr::from_bits(route.prefix.address().to_bits() | host & mask);
             let exit = RouterMac::of_hop(self.table.longest(address)?.1)?;
             let fits = spread == Spread::Any || exit.output_node.index() == wanted;
-            (fits && is_forwarded(address)).then_some(Destination { address, exit })
+            (fits && is_forwarded_v4(address)).then_some(Destination { address, exit })
         })
     }
-}
-
-/// Whether routers forward packets to an address: not those to groups, to one link or to one host (RFC 1812 §5.3.7).
-const fn is_forwarded(address: Ipv4Addr) -> bool {
-    matches!(address.octets()[0], 1..=223) && !address.is_loopback() && !address.is_link_local()
 }
 
 /// A packet that arrives.

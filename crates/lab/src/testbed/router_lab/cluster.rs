@@ -108,11 +108,10 @@ pub fn check(run: &mut ScenarioRun<'_>) -> Result<Option<String>, LabError> {
     }
     let lasts = if run.is_quick { CALM / 4 } else { CALM };
     run.add("paced UDP between all hosts", streams::calm(machines, lasts))?;
-    // A quick run leaves BGP to the integration test with the real FRR.
-    if !run.is_quick && bgp::is_there() {
+    if bgp::is_there() {
         bgp::check(run)?;
     } else {
-        run.note("  no routes by BGP in a quick run or without FRR (on Debian: apt-get install frr)");
+        run.note("  no routes by BGP without FRR (on Debian: apt-get install frr)");
     }
     failures::check(run, &mut cluster)?;
     for (number, verdict) in cluster.stop() {

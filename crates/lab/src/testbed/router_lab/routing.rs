@@ -236,19 +236,10 @@ fn pings_router(machines: Machines<'_>, family: Family, router: &str) -> Result<
     Ok(says(&output, "5 received"))
 }
 
-/// The router's address in errors to `a` about a packet to `b`: IPv4 has the one of the port to `a`, IPv6 the one of the port
-/// where the packet would have left.
-const fn reports_from(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "192.0.2.1",
-        Family::V6 => "2001:db8:f2::1",
-    }
-}
-
 /// A packet that expires at the second hop is answered by our router, and one that
 /// expires at the third by the kernel router behind.
 fn expires(machines: Machines<'_>, family: Family) -> Result<Verdict, LabError> {
-    let (to, router) = (addresses(family).1, reports_from(family));
+    let (_, to, router) = addresses(family);
     let kernels = match family {
         Family::V4 => ["10.1.0.1", "198.51.100.2"],
         Family::V6 => ["2001:db8:1::1", "2001:db8:f2::2"],
@@ -271,7 +262,7 @@ fn expires(machines: Machines<'_>, family: Family) -> Result<Verdict, LabError> 
 
 /// A packet that is longer than the router's MTU and may not be fragmented is answered with that MTU.
 fn too_big(machines: Machines<'_>, family: Family) -> Result<Verdict, LabError> {
-    let (to, router) = (addresses(family).1, reports_from(family));
+    let (_, to, router) = addresses(family);
     let line = format!("ping {} -n -c 1 -W 3 -M do -s {} {to}", family.option(), CABLE_MTU - 48);
     let output = machines.ask("a", &line)?;
     let what = match family {
@@ -290,9 +281,10 @@ fn fragments(machines: Machines<'_>) -> Result<Verdict, LabError> {
 }
 
 fn unreachable(machines: Machines<'_>, family: Family) -> Result<Verdict, LabError> {
-    let (router, to, what) = match family {
-        Family::V4 => ("192.0.2.1", "203.0.113.200", "Destination Net Unreachable"),
-        Family::V6 => ("2001:db8:f1::1", "2001:db9::1", "Destination unreachable: No route"),
+    let router = addresses(family).2;
+    let (to, what) = match family {
+        Family::V4 => ("203.0.113.200", "Destination Net Unreachable"),
+        Family::V6 => ("2001:db9::1", "Destination unreachable: No route"),
     };
     let output = machines.ask("a", &format!("ping {} -n -c 1 -W 3 {to}", family.option()))?;
     Ok(says(&output, &format!("From {router} icmp_seq=1 {what}")))

@@ -128,8 +128,9 @@ fn negotiate(machines: Machines<'_>, proposal: &str) -> Result<Process, LabError
              flush_line = yes\n default = 1\n chd = 4 }} }}\n  plugins {{ vici {{ socket = {socket} }} }}\n}}\n",
             log.display()
         );
-        // Its log has the keys.
         state::write_secret(&settings, text.as_bytes())?;
+        // The daemon appends to its log, which has the keys: those of the suite before must not be read again.
+        state::write_secret(&log, b"")?;
         let connections = format!(
             "connections {{ tunnel {{\n version = 2\n local_addrs = {own}\n remote_addrs = {other}\n encap = yes\n mobike = no\n \
              proposals = aes128-sha256-x25519\n rekey_time = 0\n local {{ auth = psk\n id = {own} }}\n remote {{ auth = psk\n \
@@ -165,13 +166,13 @@ fn swanctl(machines: Machines<'_>, machine: &str, line: &str) -> Result<(), LabE
 }
 
 impl Negotiated {
-    /// Reads the log of the initiator.
+    /// Reads the last negotiation in the log of the initiator.
     fn read(log: &str) -> Option<Self> {
         let keys = |what: &str| {
             Some([key(log, &format!("{what} initiator key"))?, key(log, &format!("{what} responder key"))?])
         };
         let spi = |what: &str| {
-            let after = log.split_once(&format!("adding {what} ESP SA"))?.1;
+            let after = log.rsplit_once(&format!("adding {what} ESP SA"))?.1;
             let digits = after.split_once("SPI 0x")?.1.get(..8)?;
             u32::from_str_radix(digits, 16).ok()
         };
@@ -308,6 +309,9 @@ mod tests {
         assert!(sent.contains(&format!("spi = {}", 0x6806_fa24_u32)) && sent.contains(&auth[0]), "{file}");
         assert!(Negotiated::read(&LOG.replace("B6 07", "B6")).is_none(), "a short key");
         assert!(Negotiated::read("").is_none());
+        let before = LOG.replace("B6 07", "11 22").replace("0x9fc68418", "0x11223344");
+        assert_ne!(Negotiated::read(&before).unwrap(), read);
+        assert_eq!(Negotiated::read(&(before + LOG)).unwrap(), read, "the last negotiation");
         let gcm = LOG.replace("integrity", "other");
         assert_eq!(Negotiated::read(&gcm).unwrap().auth_keys, None);
     }

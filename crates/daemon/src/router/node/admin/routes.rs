@@ -3,8 +3,8 @@
 use super::super::running::Running;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use scalebricks_admin::metrics;
@@ -12,8 +12,10 @@ use scalebricks_admin::model::router::{LinkView, NextHopView, RouterView, Routes
 use scalebricks_admin::model::{Health, Problem};
 use scalebricks_admin::server::Limits;
 use scalebricks_admin::server::graph;
+use scalebricks_admin::server::process::{self, Process};
 use scalebricks_admin::server::rejected::Rejected;
-use scalebricks_admin::server::routes::{bounded, json_text, problem, schema_text};
+use scalebricks_admin::server::routes::{bounded, json_text, schema_text};
+use std::fmt;
 use std::sync::Arc;
 use utoipa::OpenApi;
 
@@ -38,9 +40,9 @@ use utoipa::OpenApi;
         graph::element,
         graph::read,
         graph::write,
-        prometheus,
-        healthz,
-        readyz,
+        process::prometheus,
+        process::healthz,
+        process::readyz,
         schema
     )
 )]
@@ -62,11 +64,9 @@ pub(super) fn router(node: Arc<Running>, limits: Limits) -> Router {
         .route("/v1/router/routes", post(routes))
         .route("/v1/router/next-hops", get(next_hops))
         .route("/v1/router/links", get(links))
-        .route("/metrics", get(prometheus))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
         .route("/openapi.json", get(schema))
         .merge(graph::routes().with_state(Arc::new(node.served_graph())))
+        .merge(process::routes().with_state(Arc::clone(&node) as Arc<dyn Process>))
         .with_state(node);
     bounded(router, limits)
 }
@@ -102,33 +102,14 @@ async fn links(State(node): Node) -> Json<Vec<LinkView>> {
     Json(node.links())
 }
 
-/// The counters, for Prometheus.
-#[utoipa::path(get, path = "/metrics", responses(
-    (status = 200, content_type = "application/openmetrics-text", body = String),
-))]
-async fn prometheus(State(node): Node) -> Response {
-    match metrics::render_router(&node.view(), &node.links()) {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+impl Process for Running {
+    fn metrics(&self) -> Result<String, fmt::Error> {
+        metrics::render_router(&self.view(), &self.links())
     }
-}
 
-/// Whether the process is alive.
-#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
-async fn healthz(State(node): Node) -> Json<Health> {
-    Json(health(&node))
-}
-
-/// Whether packets are forwarded and all routes of the log are loaded.
-#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health), (status = 503, body = Health)))]
-async fn readyz(State(node): Node) -> (StatusCode, Json<Health>) {
-    let health = health(&node);
-    let code = if health.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(health))
-}
-
-fn health(node: &Running) -> Health {
-    Health { state: node.state(), is_ready: node.is_ready(), reasons: Vec::new() }
+    fn health(&self) -> Health {
+        Health { state: self.state(), is_ready: self.is_ready(), reasons: Vec::new() }
+    }
 }
 
 /// This schema.

@@ -7,17 +7,15 @@
 //!
 //! [`LocalStack`]: crate::gateway::local::LocalStack
 
-mod scope;
 mod table;
 
-pub(crate) use scope::is_link_local;
 pub(crate) use table::{Net, Table, Target};
 
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::flow::{BaseStation, BaseStationId};
 use crate::gateway::outside::local_addrs::LocalAddresses;
 use scalebricks_wire::MacAddr;
-use scope::is_forwarded;
+use scalebricks_wire::scope::is_forwarded;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -380,30 +378,6 @@ mod tests {
         assert_eq!(of(3), (Some((at(3), NextHop::Via(mac(5)))), Some((at(3), mac(5)))));
         assert!(matches!(of(4), (Some((_, NextHop::Ask(_))), None)));
         assert_eq!(of(5), (None, None));
-    }
-
-    #[test]
-    fn what_no_router_forwards() {
-        for dst in
-            ["0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.1.1", "224.0.0.251", "255.255.255.255", "240.0.0.1"]
-        {
-            assert!(!is_forwarded(dst.parse().unwrap()), "{dst}");
-        }
-        for dst in ["::", "::1", "fe80::1", "febf::1", "ff02::1", "ff0e::1"] {
-            assert!(!is_forwarded(dst.parse().unwrap()), "{dst}");
-        }
-        for dst in [
-            "1.0.0.0",
-            "10.0.0.1",
-            "126.1.1.1",
-            "128.0.0.1",
-            "223.255.255.255",
-            "169.253.1.1",
-            "fec0::1",
-            "::2",
-        ] {
-            assert!(is_forwarded(dst.parse().unwrap()), "{dst}");
-        }
     }
 
     #[test]
