@@ -9,7 +9,7 @@
 //! | [`ethernet`], [`arp`] | Ethernet II with up to two VLAN tags, ARP for IPv4 |
 //! | [`ipv4`], [`ipv6`] | IP headers, options, extension headers |
 //! | [`fragment`] | fragmenting IPv4 packets |
-//! | [`transport`] | UDP and TCP |
+//! | [`transport`], [`tcp_options`] | UDP and TCP |
 //! | [`icmp`], [`icmp_error`], [`icmp_echo`] | ICMP for both IP versions: types, errors and echo replies |
 //! | [`nd`] | neighbour discovery for IPv6 |
 //! | [`gtpu`], [`encap`] | GTPv1-U messages, and the outer headers of a G-PDU |
@@ -36,6 +36,7 @@ pub mod ipv6;
 pub mod nd;
 pub mod packet;
 pub mod protocol;
+pub mod tcp_options;
 pub mod transport;
 
 pub use error::{ParseError, WriteError};

@@ -1,0 +1,5 @@
+//! Integration tests, one module per part.
+
+#![forbid(unsafe_code)]
+
+mod reassembly;
