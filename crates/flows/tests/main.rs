@@ -2,4 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+mod fragments;
 mod reassembly;
+mod tcp;
