@@ -19,34 +19,10 @@
 pub mod fragments;
 pub mod named;
 pub mod reassembly;
-//pub mod simple;
+pub mod simple;
 pub mod tcp;
+pub mod tracker;
 
 pub use named::{EventSet, Named, Tally};
-
-/// Direction of a packet in its flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Direction {
-    /// From the endpoint that sent the first packet of the flow.
-    #[default]
-    Forward,
-    /// To that endpoint.
-    Reverse,
-}
-
-impl Direction {
-    /// The other direction.
-    #[inline]
-    pub const fn reversed(self) -> Self {
-        match self {
-            Self::Forward => Self::Reverse,
-            Self::Reverse => Self::Forward,
-        }
-    }
-
-    /// 0 forward, 1 backward.
-    #[inline]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
+pub use scalebricks_tables::dhash::Direction;
+pub use tracker::{Ended, Sink, Tracked, Tracker};

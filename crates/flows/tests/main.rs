@@ -5,3 +5,4 @@
 mod fragments;
 mod reassembly;
 mod tcp;
+mod tracker;

@@ -170,26 +170,27 @@ impl Connection {
         is_later || is_after(segment.sequence, side.next.wrapping_sub(1))
     }
 
-    /// The connection that the segment of a [`Verdict::Replaced`] begins: a new one, or one whose SYN was not believed when
-    /// it came. The same segment is to be given to it next.
-    pub fn successor(&self, from: Direction, segment: &Segment) -> Self {
+    /// The connection that the segment of a [`Verdict::Replaced`] begins, and the segment's direction in it: a new one, or
+    /// one whose SYN was not believed when it came. The same segment is to be given to it next.
+    pub fn successor(&self, from: Direction, segment: &Segment) -> (Self, Direction) {
         let mut next = Self::default();
-        if segment.is_syn_ack() && self.confirms_doubtful(from, segment) {
-            let (_, peer) = next.sides(from);
-            peer.first = self.doubtful.wrapping_add(1);
-            peer.next = peer.first;
-            peer.allowed = peer.first;
-            peer.window = u32::from(self.doubtful_window);
-            peer.max_window = peer.window.max(1);
-            // Without timestamps: that SYN's is not kept, so PAWS cannot be applied.
-            peer.flags = side::KNOWN | side::SYN;
-            if let Some(shift) = self.doubtful_shift.checked_sub(1) {
-                peer.shift = shift;
-                peer.flags |= side::SCALING;
-            }
-            next.state = State::SynSent;
+        if !segment.is_syn_ack() || !self.confirms_doubtful(from, segment) {
+            return (next, Direction::Forward);
         }
-        next
+        let (side, _) = next.sides(Direction::Forward);
+        side.first = self.doubtful.wrapping_add(1);
+        side.next = side.first;
+        side.allowed = side.first;
+        side.window = u32::from(self.doubtful_window);
+        side.max_window = side.window.max(1);
+        // Without timestamps: that SYN's is not kept, so PAWS cannot be applied.
+        side.flags = side::KNOWN | side::SYN;
+        if let Some(shift) = self.doubtful_shift.checked_sub(1) {
+            side.shift = shift;
+            side.flags |= side::SCALING;
+        }
+        next.state = State::SynSent;
+        (next, Direction::Reverse)
     }
 }
 

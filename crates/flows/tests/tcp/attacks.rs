@@ -85,7 +85,8 @@ proptest! {
                 Verdict::Replaced => {
                     prop_assert_eq!(step.flags & 2, 2);
                     prop_assert_eq!(before, after);
-                    script.connection = script.connection.successor(from, &step.segment());
+                    let (connection, from) = script.connection.successor(from, &step.segment());
+                    script.connection = connection;
                     let outcome = script.step(from, step);
                     prop_assert_eq!(outcome.verdict, Verdict::Accepted);
                 }

@@ -111,12 +111,13 @@ impl Script {
         assert!(outcome.anomalies.contains(anomaly) && self.connection.anomalies().contains(anomaly));
     }
 
-    /// The segment begins another connection.
+    /// The segment begins another connection, whose first sender is the forward one.
     #[track_caller]
     pub fn replace(&mut self, from: Direction, step: Step, state: State) {
         let outcome = self.step(from, step);
         assert_eq!(outcome.verdict, Verdict::Replaced, "{step:?}");
-        self.connection = self.connection.successor(from, &step.segment());
+        let (connection, from) = self.connection.successor(from, &step.segment());
+        self.connection = connection;
         self.accept(from, step, state);
     }
 }

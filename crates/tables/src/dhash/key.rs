@@ -17,6 +17,23 @@ pub enum Direction {
     Reverse,
 }
 
+impl Direction {
+    /// The other direction.
+    #[inline(always)]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::Forward => Self::Reverse,
+            Self::Reverse => Self::Forward,
+        }
+    }
+
+    /// 0 forward, 1 reverse: the index of values that a record has by direction.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// A session's key as one of its packets has it. Both directions of a session have the same [hash](super::FlowHash).
 ///
 /// Not to be confused with [`scalebricks_types::FlowKey`], which has one direction and no zone.

@@ -322,6 +322,11 @@ impl<K: FlowKey> DHash<K> {
         self.records.column_mut(column)
     }
 
+    /// All arrays of the records, to read.
+    pub fn records(&self) -> &StartedRecords {
+        &self.records
+    }
+
     /// All arrays of the records, to write to several in turn.
     pub fn records_mut(&mut self) -> &mut StartedRecords {
         &mut self.records
