@@ -164,6 +164,10 @@ fn time_wait_gives_way_to_later_connections_only() {
     close().refuse(Forward, syn(CLIENT - 50), Anomaly::SynInConnection);
     close().replace(Forward, syn(CLIENT + 50), State::SynSent);
     close().replace(Reverse, syn(SERVER + 50), State::SynSent);
+    // A reset does not end it (RFC 1337).
+    let mut script = close();
+    script.accept(Forward, rst(CLIENT + 2, None), State::TimeWait);
+    script.refuse(Forward, syn(CLIENT - 50), Anomaly::SynInConnection);
 }
 
 #[test]
@@ -256,6 +260,9 @@ fn captures_may_lack_packets() {
     script.accept(Forward, syn(CLIENT), State::SynSent);
     script.accept(Forward, ack(CLIENT + 1, SERVER + 1), State::Established).has(Anomaly::AckOfUnseen);
     script.accept(Reverse, data(SERVER + 1, CLIENT + 1, 100), State::Established);
+    // The SYN-ACK was captured late, by another queue.
+    script.accept(Reverse, syn_ack(SERVER, CLIENT + 1), State::Established).has(Anomaly::Repeated);
+    assert!(script.connection.has_syn(Reverse));
     // Data that was not captured is acknowledged.
     script.accept(Forward, ack(CLIENT + 1, SERVER + 301), State::Established).has(Anomaly::AckOfUnseen);
     script.accept(Reverse, data(SERVER + 301, CLIENT + 1, 100), State::Established).has_nothing();

@@ -102,7 +102,7 @@ impl Connection {
         self.is_picked_up
     }
 
-    /// The endpoint that reset the connection.
+    /// The endpoint that reset the connection, before or after its close.
     pub const fn reset_by(&self) -> Option<Direction> {
         match self.reset_from {
             1 => Some(Direction::Forward),
@@ -202,10 +202,11 @@ impl Connection {
         config: &Config,
     ) -> Outcome {
         if segment.has(TcpFlags::SYN) {
-            let is_repeated = self.side(from).has(side::SYN)
-                && segment.sequence.wrapping_add(1) == self.side(from).first
-                && !self.state.is_over();
-            if !is_repeated {
+            let side = self.side(from);
+            // A capture may have the SYN-ACK late.
+            let may_come = side.has(side::SYN)
+                || config.vantage == Vantage::Capture && side.has(side::KNOWN) && segment.is_syn_ack();
+            if !may_come || segment.sequence.wrapping_add(1) != side.first || self.state.is_over() {
                 return self.unexpected_syn(from, segment);
             }
         } else if self.state == State::Reset {
@@ -232,7 +233,12 @@ impl Connection {
         if !is_next && !is_acked {
             return Outcome::refused(Anomaly::ResetNotExact);
         }
-        self.over_by_reset(from);
+        if self.state == State::TimeWait {
+            // RFC 1337: TIME-WAIT goes on. Both ends have closed already.
+            self.reset_from = 1 + from as u8;
+        } else {
+            self.over_by_reset(from);
+        }
         Outcome { verdict: Verdict::Accepted, anomalies: EventSet::default() }
     }
 
@@ -301,6 +307,10 @@ impl Connection {
             side.advertise(peer, segment);
         }
         side.next = later(side.next, segment.end());
+        if segment.has(TcpFlags::SYN) && !side.has(side::SYN) {
+            side.flags |= side::SYN;
+            side.shift = segment.options.window_shift.filter(|_| peer.has(side::SCALING)).unwrap_or(0);
+        }
         if segment.has(TcpFlags::FIN) {
             side.flags |= side::FIN;
             side.end = segment.end();
