@@ -17,6 +17,9 @@ pub struct Config {
     pub verify_checksums: bool,
     /// Most flows of each IP version. Address space for them is reserved at the start; memory comes with the flows.
     pub flows: u32,
+    /// Whether the tables begin small and grow. A table that does not grow takes all its memory at the start, and a flow keeps
+    /// its record until it ends.
+    pub grows: bool,
     /// Most young flows of each IP version: half-open connections, and flows without an answer.
     pub young_flows: u32,
 }
@@ -31,6 +34,7 @@ impl Default for Config {
             reassembly: Some(reassembly::Config::default()),
             verify_checksums: false,
             flows: 1 << 20,
+            grows: true,
             young_flows: 1 << 16,
         }
     }

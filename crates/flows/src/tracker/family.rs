@@ -112,7 +112,8 @@ impl<K: Key> Flows<K> {
         let columns =
             Columns { flow: records.reserve(), connection: records.reserve(), streams: records.reserve() };
         let most = config.flows.max(1);
-        let table = DHash::new(&dhash::Config::growing(most.min(1_000), most, secret), records)?;
+        let first = if config.grows { most.min(1_000) } else { most };
+        let table = DHash::new(&dhash::Config::growing(first, most, secret), records)?;
         Ok(Self { table, columns, order: VecDeque::new(), young: 0 })
     }
 
@@ -234,6 +235,12 @@ impl<K: Key> Flows<K> {
             flow.is_young = false;
             self.young -= 1;
         }
+    }
+
+    /// What every flow has.
+    #[inline]
+    pub(super) fn flow(&self, record: Record) -> &Flow {
+        &self.table.column(self.columns.flow)[record]
     }
 
     /// The connection of a flow.

@@ -13,8 +13,10 @@ use scalebricks_types::FiveTuple;
 pub struct Tracked {
     /// The IP version, which selects the table.
     pub family: Family,
-    /// The flow's record, valid until the next packet.
+    /// The flow's record, valid until the next packet; in a tracker whose tables do not grow, until the flow ends.
     pub record: Record,
+    /// The flow's number, by which a record that was used again is noticed.
+    pub serial: u64,
     /// The packet's direction in the flow.
     pub direction: Direction,
     /// The state after the packet.

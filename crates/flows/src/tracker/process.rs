@@ -185,8 +185,8 @@ impl Tracker {
     pub fn flow(&self, tracked: &Tracked) -> &Flow {
         let Inner { v4, v6, .. } = &self.inner;
         match tracked.family {
-            Family::V4 => &v4.table.column(v4.columns.flow)[tracked.record],
-            Family::V6 => &v6.table.column(v6.columns.flow)[tracked.record],
+            Family::V4 => v4.flow(tracked.record),
+            Family::V6 => v6.flow(tracked.record),
         }
     }
 
@@ -259,7 +259,19 @@ impl Inner {
             Family::V6 => self.v6.columns.state(self.v6.table.records_mut(), found.record),
         };
         let direction = found.direction.reversed();
-        Ok(Tracked { family, record: found.record, direction, state, is_new: false, is_related: true })
+        let serial = match family {
+            Family::V4 => self.v4.flow(found.record).serial,
+            Family::V6 => self.v6.flow(found.record).serial,
+        };
+        Ok(Tracked {
+            family,
+            record: found.record,
+            serial,
+            direction,
+            state,
+            is_new: false,
+            is_related: true,
+        })
     }
 }
 
@@ -300,7 +312,8 @@ fn take<K: Key>(
     };
     flows.count(record, direction, arrival.bytes, now_ns);
     let state = flows.columns.state(flows.table.records(), record);
-    Ok(Tracked { family: arrival.family, record, direction, state, is_new, is_related: false })
+    let serial = flows.flow(record).serial;
+    Ok(Tracked { family: arrival.family, record, serial, direction, state, is_new, is_related: false })
 }
 
 /// A segment and when it came.
@@ -331,7 +344,7 @@ fn tcp<K: Key>(
             flows.end(record, EndCause::Replaced, shared, sink);
             found = None;
         } else {
-            let serial = flows.table.column(flows.columns.flow)[record].serial;
+            let serial = flows.flow(record).serial;
             for anomaly in outcome.anomalies.iter() {
                 anomalies.count(anomaly);
                 sink.anomaly(serial, anomaly);
@@ -351,7 +364,7 @@ fn tcp<K: Key>(
     let key = if first == Direction::Forward { *key } else { key.reversed() };
     let record = flows.begin(&key, now_ns, shared, sink)?;
     *flows.connection_mut(record) = fresh;
-    let serial = flows.table.column(flows.columns.flow)[record].serial;
+    let serial = flows.flow(record).serial;
     for anomaly in outcome.anomalies.iter() {
         anomalies.count(anomaly);
         sink.anomaly(serial, anomaly);
