@@ -138,7 +138,12 @@ impl<E: Named> EventSet<E> {
 
     /// The events, in order.
     pub fn iter(self) -> impl Iterator<Item = E> {
-        E::ALL.iter().copied().filter(move |event| self.contains(*event))
+        let mut left = self.bits;
+        std::iter::from_fn(move || {
+            let event = E::ALL.get(left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(*event)
+        })
     }
 }
 

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use scalebricks_flows::Direction::{self, Forward, Reverse};
 use scalebricks_flows::reassembly::{self, Chunk};
 use scalebricks_flows::tcp::{self, Anomaly};
-use scalebricks_flows::tracker::{Config, EndCause, Ended, Event, Sink, State, Tables, Tracker, Untracked};
+use scalebricks_flows::tracker::{
+    Config, EndCause, Ended, Event, Packet, Sink, State, Tables, Tracker, Untracked,
+};
 use scalebricks_flows::{Tracked, simple};
 use scalebricks_types::HashSeed;
 use std::collections::BTreeMap;
@@ -308,7 +310,58 @@ fn a_connection_that_its_server_has_forgotten_is_replaced() {
     assert_eq!(rig.log.ended[0].1, EndCause::Replaced);
 }
 
+/// Packets of a few conversations: which, what, and how long after the last.
+fn conversations() -> impl Strategy<Value = Vec<(Vec<u8>, u64)>> {
+    let packet = (1_u16..6, any::<bool>(), 0_u8..8, 0_u32..6).prop_map(|(port, forward, kind, at)| {
+        let (from, sequence, ack) =
+            if forward { (Forward, 101 + at, 501) } else { (Reverse, 501 + at, 101 + at) };
+        match kind {
+            0 => tcp_packet(port, Forward, 100, 0, SYN, b""),
+            1 => tcp_packet(port, Reverse, 500, 101, SYN | ACK, b""),
+            2 => tcp_packet(port, from, sequence, ack, FIN | ACK, b""),
+            3 => tcp_packet(port, from, sequence, ack, RST, b""),
+            4 => ip(17, CLIENT, SERVER, &udp((port, 53), b"?")),
+            _ => tcp_packet(port, from, sequence, ack, ACK, b"data"),
+        }
+    });
+    proptest::collection::vec((packet, prop_oneof![9 => Just(0), 1 => 0_u64..200]), 0..150)
+}
+
 proptest! {
+    /// A batch gives what single calls give, also when flows begin, end and move within it.
+    #[test]
+    fn a_batch_equals_single_calls(packets in conversations(), sizes in proptest::collection::vec(1_usize..50, 1..150)) {
+        let config = Config { flows: 6, young_flows: 3, ..Config::default() };
+        let (mut single, mut batched) = (Rig::new(&config), Rig::new(&config));
+        let (mut expected, mut got) = (Vec::new(), Vec::new());
+        let mut now = single.now;
+        let timed: Vec<_> = packets.iter().map(|(bytes, later)| {
+            now += Duration::from_secs(*later);
+            Packet { bytes, zone: 0, now }
+        }).collect();
+        for packet in &timed {
+            expected.push(single.tracker.track(packet.bytes, 0, packet.now, &mut single.log));
+        }
+        let mut rest = &timed[..];
+        for size in sizes.iter().cycle().take_while(|_| got.len() < timed.len() || timed.is_empty()) {
+            let (batch, left) = rest.split_at((*size).min(rest.len()));
+            let mut places = Vec::new();
+            batched.tracker.track_batch(batch, &mut batched.log, |at, result, _| places.push((at, result)));
+            prop_assert!(places.iter().map(|(at, _)| *at).eq(0..batch.len()));
+            got.extend(places.into_iter().map(|(_, result)| result));
+            rest = left;
+            if timed.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!(expected, got);
+        for rig in [&mut single, &mut batched] {
+            rig.tracker.finish(&mut rig.log);
+        }
+        prop_assert_eq!(&single.log.streams, &batched.log.streams);
+        prop_assert_eq!(&single.log.ended, &batched.log.ended);
+    }
+
     /// Packets cut and damaged anywhere: no panic, bounded memory, and every packet is counted once.
     #[test]
     fn damaged_packets_are_counted_once(

@@ -25,6 +25,8 @@ Examples:
       A log, and the bytes of each direction of each connection as a file.
   scalebricks flows --pcap in.pcap --log - -q | jq -r 'select(.tcp.reset_by) | .source'
       The log on standard output, without the summary: who sent connections that were reset.
+  scalebricks flows --pcap in.pcap --ipfix flows.ipfix
+      For a collector, or `tshark -V -r flows.ipfix`.
   scalebricks flows --pcap in.pcap --timeout established=600 --timeout udp=60
 
 Exit status:
@@ -42,6 +44,10 @@ pub struct FlowsArgs {
     /// goes to standard error
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+
+    /// Write the flows to an IPFIX file (RFC 5655), with both directions in a record (RFC 5103)
+    #[arg(long, value_name = "FILE")]
+    pub ipfix: Option<PathBuf>,
 
     /// Write the bytes of each direction of each TCP connection to a file in this folder, which must be empty or not exist;
     /// missing bytes are left out, and counted in the log

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //! capture ─▶ frame ─▶ tracker ─┬─▶ log: one JSON object per flow
+//!                              ├─▶ the same as IPFIX
 //!                              ├─▶ streams: one file per direction
 //!                              └─▶ summary
 //! ```
 
 pub mod args;
+mod ipfix;
 mod record;
 mod streams;
 mod summary;
 
 use crate::error::ProcessError;
 use args::FlowsArgs;
+use ipfix::IpfixFile;
 use record::Record;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_flows::reassembly::Chunk;
@@ -82,6 +85,7 @@ impl Log {
 /// Receives flows.
 struct Output {
     log: Log,
+    ipfix: Option<IpfixFile>,
     streams: Option<Streams>,
     top: Top,
     /// Unusual segments of flows that have any, by number.
@@ -105,7 +109,8 @@ impl Sink for Output {
         let anomalies = self.anomalies.remove(&ended.flow.serial);
         let record = Record::new(ended, anomalies.as_ref());
         if self.error.is_none() {
-            self.error = self.log.write(&record).err();
+            let ipfix = self.ipfix.as_mut().map_or(Ok(()), |ipfix| ipfix.write(ended));
+            self.error = self.log.write(&record).and(ipfix).err();
         }
         self.top.add(&record);
     }
@@ -124,6 +129,7 @@ pub fn run(args: &FlowsArgs, console: &Console, interrupt: &Interrupt) -> Result
     let mut tracker = Tracker::new(&args.config(), secret(), Tables::default())?;
     let mut output = Output {
         log: Log::open(args.log.as_deref())?,
+        ipfix: args.ipfix.as_deref().map(IpfixFile::create).transpose()?,
         streams: args.streams.as_deref().map(Streams::create).transpose()?,
         top: Top::new(args.top as usize),
         anomalies: HashMap::new(),
@@ -138,6 +144,9 @@ pub fn run(args: &FlowsArgs, console: &Console, interrupt: &Interrupt) -> Result
         return Err(error);
     }
     output.log.flush()?;
+    if let Some(ipfix) = &mut output.ipfix {
+        ipfix.complete()?;
+    }
     let summary = Summary { frames: &frames, tracker: &tracker, top: &output.top }.render();
     if output.log.is_output() {
         console.note(&summary);

@@ -1,25 +1,25 @@
 //! The flows of one IP version.
 
+use super::age::Ages;
 use super::key::Key;
 use super::outcome::{EndCause, Ended, Event, Sink};
-use super::record::{Flow, State};
+use super::record::{Flow, State, TcpFlow};
 use super::{Config, Untracked};
 use crate::named::Tally;
 use crate::reassembly::{Reassembler, Stream};
-use crate::tcp::Connection;
-use crate::{simple, tcp};
-use scalebricks_tables::dhash::{self, Column, ConfigError, DHash, Record, Records, StartedRecords};
+use crate::simple;
+use crate::tcp::Anomaly;
+use scalebricks_tables::dhash::{
+    self, Column, ConfigError, DHash, Direction, Found, Record, Records, StartedRecords,
+};
 use scalebricks_types::HashSeed;
-use scalebricks_wire::protocol;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The arrays of the tracker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns {
-    pub(super) flow: Column<Flow>,
-    pub(super) connection: Column<Connection>,
-    pub(super) streams: Column<[Stream; 2]>,
+    flow: Column<Flow>,
+    tcp: Column<TcpFlow>,
 }
 
 /// What all families share.
@@ -29,6 +29,7 @@ pub(super) struct Shared {
     pub(super) reassembler: Option<Reassembler>,
     pub(super) events: Tally<Event>,
     pub(super) ends: Tally<EndCause>,
+    pub(super) anomalies: Tally<Anomaly>,
     pub(super) serial: u64,
 }
 
@@ -36,43 +37,39 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct Flows<K> {
     pub(super) table: DHash<K>,
-    pub(super) columns: Columns,
-    /// Young flows in order of their first packets, by key and number. Some are not young any more, or gone.
-    order: VecDeque<(K, u64)>,
+    columns: Columns,
+    /// Young flows, and some that are not young any more, or gone.
+    ages: Ages<K>,
     pub(super) young: usize,
-}
-
-impl Columns {
-    /// The state of a flow.
-    pub(super) fn state(self, records: &StartedRecords, record: Record) -> State {
-        let flow = &records.column(self.flow)[record];
-        if flow.protocol == protocol::TCP {
-            State::Tcp(records.column(self.connection)[record].state())
-        } else {
-            State::Simple(flow.simple)
-        }
-    }
-
-    /// Whether a flow's time is over.
-    pub(super) fn is_over(
-        self,
-        records: &StartedRecords,
-        record: Record,
-        now: Duration,
-        config: &Config,
-    ) -> bool {
-        let flow = &records.column(self.flow)[record];
-        let lifetime = match self.state(records, record) {
-            State::Tcp(state) => config.tcp.timeouts.of(state),
-            State::Simple(state) => config.simple.of(flow.protocol, state),
-        };
-        now.saturating_sub(Duration::from_nanos(flow.last_ns)) > lifetime
-    }
+    /// Changes when records of flows may change.
+    generation: u64,
+    /// A batch: keys, what was found, and the generation then.
+    keys: Vec<K>,
+    found: Vec<Option<Found>>,
+    found_in: u64,
 }
 
 impl Shared {
+    /// Whether a flow's time is over.
+    #[inline]
+    fn is_over(&self, flow: &Flow, now: Duration) -> bool {
+        let lifetime = match flow.state() {
+            State::Tcp(state) => self.config.tcp.timeouts.of(state),
+            State::Simple(state) => self.config.simple.of(flow.protocol, state),
+        };
+        now.saturating_sub(Duration::from_nanos(flow.last_ns)) > lifetime
+    }
+
+    /// Delivers what waits in a flow's streams.
+    pub(super) fn finish(&mut self, serial: u64, streams: &mut [Stream; 2], sink: &mut impl Sink) {
+        let Some(reassembler) = &mut self.reassembler else { return };
+        for (direction, stream) in [Direction::Forward, Direction::Reverse].into_iter().zip(streams) {
+            reassembler.finish(stream, &mut |chunk| sink.chunk(serial, direction, chunk));
+        }
+    }
+
     /// Takes leave of a flow that is about to be deleted. Returns whether it was young.
-    pub(super) fn end<K: Key>(
+    fn end<K: Key>(
         &mut self,
         columns: Columns,
         records: &mut StartedRecords,
@@ -80,25 +77,22 @@ impl Shared {
         cause: EndCause,
         sink: &mut impl Sink,
     ) -> bool {
-        let state = columns.state(records, record);
-        let cause = cause.of(state);
         let flow = records.column(columns.flow)[record];
-        let is_tcp = matches!(state, State::Tcp(_));
-        if is_tcp && let Some(reassembler) = &mut self.reassembler {
-            let [forward, reverse] = &mut records.column_mut(columns.streams)[record];
-            for (direction, stream) in
-                [(dhash::Direction::Forward, forward), (dhash::Direction::Reverse, reverse)]
-            {
-                reassembler.finish(stream, &mut |chunk| sink.chunk(flow.serial, direction, chunk));
-            }
+        let state = flow.state();
+        let cause = cause.of(state);
+        let mut tcp = None;
+        if matches!(state, State::Tcp(_)) {
+            let tcp_flow = &mut records.column_mut(columns.tcp)[record];
+            self.finish(flow.serial, &mut tcp_flow.streams, sink);
+            tcp = Some(&*tcp_flow);
         }
         sink.ended(&Ended {
             tuple: key.tuple(),
             zone: key.zone(),
             flow: &flow,
             state,
-            connection: is_tcp.then(|| &records.column(columns.connection)[record]),
-            streams: is_tcp.then(|| &records.column(columns.streams)[record]),
+            connection: tcp.map(|tcp| &tcp.connection),
+            streams: tcp.map(|tcp| &tcp.streams),
             cause,
         });
         self.events.count(Event::Ended);
@@ -109,12 +103,66 @@ impl Shared {
 
 impl<K: Key> Flows<K> {
     pub(super) fn new(config: &Config, secret: HashSeed, mut records: Records) -> Result<Self, ConfigError> {
-        let columns =
-            Columns { flow: records.reserve(), connection: records.reserve(), streams: records.reserve() };
+        let columns = Columns { flow: records.reserve(), tcp: records.reserve() };
         let most = config.flows.max(1);
         let first = if config.grows { most.min(1_000) } else { most };
-        let table = DHash::new(&dhash::Config::growing(first, most, secret), records)?;
-        Ok(Self { table, columns, order: VecDeque::new(), young: 0 })
+        Ok(Self {
+            table: DHash::new(&dhash::Config::growing(first, most, secret), records)?,
+            columns,
+            ages: Ages::new(),
+            young: 0,
+            generation: 0,
+            keys: Vec::new(),
+            found: Vec::new(),
+            found_in: 0,
+        })
+    }
+
+    /// Adds a key to the batch; returns its place.
+    pub(super) fn ask(&mut self, key: K) -> usize {
+        self.keys.push(key);
+        self.keys.len() - 1
+    }
+
+    /// Looks up the keys of the batch, and fetches what their packets need.
+    pub(super) fn look_up(&mut self) {
+        self.found.clear();
+        self.found.resize(self.keys.len(), None);
+        self.table.find_batch(&self.keys, &mut self.found);
+        self.found_in = self.generation;
+        let (flows, tcp) = (self.table.column(self.columns.flow), self.table.column(self.columns.tcp));
+        for found in self.found.iter().flatten() {
+            flows.prefetch(found.record);
+            tcp.prefetch(found.record);
+        }
+    }
+
+    /// The batch is over.
+    pub(super) fn forget_batch(&mut self) {
+        self.keys.clear();
+        self.found.clear();
+    }
+
+    /// The flow of a packet: from the batch, unless flows have begun or ended since. A flow whose time is over ends.
+    pub(super) fn find(
+        &mut self,
+        key: &K,
+        asked: Option<usize>,
+        now: Duration,
+        shared: &mut Shared,
+        sink: &mut impl Sink,
+    ) -> Option<(Record, Direction)> {
+        let known = asked.filter(|_| self.found_in == self.generation);
+        let found = match known.and_then(|at| self.found.get(at)) {
+            Some(found) => *found,
+            None => self.table.find(key),
+        };
+        let Found { record, direction } = found?;
+        if shared.is_over(self.flow(record), now) {
+            self.end(record, EndCause::TimedOut, shared, sink);
+            return None;
+        }
+        Some((record, direction))
     }
 
     /// Ends and deletes a flow.
@@ -122,6 +170,7 @@ impl<K: Key> Flows<K> {
         let Some(key) = self.table.key(record).copied() else { return };
         let was_young = shared.end(self.columns, self.table.records_mut(), (record, &key), cause, sink);
         self.young -= usize::from(was_young);
+        self.generation += 1;
         self.table.delete(record);
     }
 
@@ -142,6 +191,7 @@ impl<K: Key> Flows<K> {
         if self.table.len() >= most {
             return Err(Untracked::TableFull);
         }
+        self.generation += 1;
         let added = self.table.find_or_add(key).map_err(|_| Untracked::TableFull)?;
         shared.serial += 1;
         shared.events.count(Event::Began);
@@ -155,35 +205,18 @@ impl<K: Key> Flows<K> {
         };
         self.table.column_mut(self.columns.flow)[added.record] = flow;
         self.young += 1;
-        self.order.push_back((*key, flow.serial));
-        // Each call adds one entry, and removes some that are not young any more: so there are at most about twice as many
-        // as young flows.
-        if self.order.len() > 2 * self.young + 64 {
-            self.trim();
+        self.ages.push(*key, flow.serial);
+        if self.ages.len() > 2 * self.young + 64 {
+            let (table, columns) = (&self.table, self.columns);
+            self.ages.trim(|key, serial| young_record(table, columns, key, serial).is_some());
         }
         Ok(added.record)
     }
 
-    /// Removes entries of flows that are not young any more from the front.
-    fn trim(&mut self) {
-        for _ in 0..4 {
-            let Some((key, serial)) = self.order.pop_front() else { return };
-            if self.young_record(&key, serial).is_some() {
-                self.order.push_back((key, serial));
-            }
-        }
-    }
-
-    fn young_record(&self, key: &K, serial: u64) -> Option<Record> {
-        let record = self.table.find(key)?.record;
-        let flow = &self.table.column(self.columns.flow)[record];
-        (flow.serial == serial && flow.is_young).then_some(record)
-    }
-
     /// Ends the oldest young flow. Returns whether there was one.
     fn evict(&mut self, shared: &mut Shared, sink: &mut impl Sink) -> bool {
-        while let Some((key, serial)) = self.order.pop_front() {
-            if let Some(record) = self.young_record(&key, serial) {
+        while let Some((key, serial)) = self.ages.pop() {
+            if let Some(record) = young_record(&self.table, self.columns, &key, serial) {
                 self.end(record, EndCause::Evicted, shared, sink);
                 return true;
             }
@@ -198,11 +231,11 @@ impl<K: Key> Flows<K> {
         budget: usize,
         shared: &mut Shared,
         sink: &mut impl Sink,
-    ) -> bool {
+    ) {
         let (columns, young) = (self.columns, &mut self.young);
         let stats = self.table.sweep(budget, |swept| {
             let cause = match now {
-                Some(now) if !columns.is_over(swept.records, swept.record, now, &shared.config) => {
+                Some(now) if !shared.is_over(&swept.records.column(columns.flow)[swept.record], now) => {
                     return true;
                 }
                 Some(_) => EndCause::TimedOut,
@@ -212,29 +245,7 @@ impl<K: Key> Flows<K> {
             *young -= usize::from(was_young);
             false
         });
-        stats.is_round_complete
-    }
-
-    /// Counts a packet, and the flow grows up if it may.
-    pub(super) fn count(&mut self, record: Record, direction: dhash::Direction, bytes: usize, now_ns: u64) {
-        let records = self.table.records_mut();
-        let is_grown = match self.columns.state(records, record) {
-            State::Tcp(state) => {
-                let packets = records.column(self.columns.flow)[record].packets;
-                !state.is_half_open()
-                    && (!records.column(self.columns.connection)[record].is_picked_up()
-                        || packets[direction.reversed().index()] > 0)
-            }
-            State::Simple(state) => state != simple::State::OneWay,
-        };
-        let flow = &mut records.column_mut(self.columns.flow)[record];
-        flow.last_ns = flow.last_ns.max(now_ns);
-        flow.packets[direction.index()] += 1;
-        flow.bytes[direction.index()] += bytes as u64;
-        if flow.is_young && is_grown {
-            flow.is_young = false;
-            self.young -= 1;
-        }
+        self.generation += u64::from(stats.removed > 0);
     }
 
     /// What every flow has.
@@ -243,24 +254,61 @@ impl<K: Key> Flows<K> {
         &self.table.column(self.columns.flow)[record]
     }
 
-    /// The connection of a flow.
-    pub(super) fn connection_mut(&mut self, record: Record) -> &mut Connection {
-        &mut self.table.column_mut(self.columns.connection)[record]
+    /// The same, to write.
+    #[inline]
+    pub(super) fn flow_mut(&mut self, record: Record) -> &mut Flow {
+        &mut self.table.column_mut(self.columns.flow)[record]
     }
 
-    /// Whether the flow's reset or close came before data in flight: its streams may end.
-    pub(super) fn finish_if_over(&mut self, record: Record, shared: &mut Shared, sink: &mut impl Sink) {
-        let records = self.table.records_mut();
-        if records.column(self.columns.connection)[record].state() != tcp::State::Reset {
-            return;
-        }
-        let serial = records.column(self.columns.flow)[record].serial;
-        let Some(reassembler) = &mut shared.reassembler else { return };
-        let [forward, reverse] = &mut records.column_mut(self.columns.streams)[record];
-        for (direction, stream) in
-            [(dhash::Direction::Forward, forward), (dhash::Direction::Reverse, reverse)]
-        {
-            reassembler.finish(stream, &mut |chunk| sink.chunk(serial, direction, chunk));
-        }
+    /// What a TCP flow has besides.
+    #[inline]
+    pub(super) fn tcp(&self, record: Record) -> &TcpFlow {
+        &self.table.column(self.columns.tcp)[record]
     }
+
+    /// The same, to write.
+    #[inline]
+    pub(super) fn tcp_mut(&mut self, record: Record) -> &mut TcpFlow {
+        &mut self.table.column_mut(self.columns.tcp)[record]
+    }
+
+    /// Counts a packet that has brought the flow into `state`; the flow grows up if it may. Returns its number.
+    #[inline]
+    pub(super) fn count(
+        &mut self,
+        record: Record,
+        direction: Direction,
+        bytes: usize,
+        now_ns: u64,
+        (state, is_picked_up): (State, bool),
+    ) -> u64 {
+        let flow = self.flow_mut(record);
+        flow.last_ns = flow.last_ns.max(now_ns);
+        flow.packets[direction.index()] += 1;
+        flow.bytes[direction.index()] += bytes as u64;
+        let is_grown = match state {
+            State::Tcp(state) => {
+                flow.tcp = state;
+                let was_answered = flow.packets.iter().all(|packets| *packets > 0);
+                !state.is_half_open() && (!is_picked_up || was_answered)
+            }
+            State::Simple(state) => {
+                flow.simple = state;
+                state != simple::State::OneWay
+            }
+        };
+        let serial = flow.serial;
+        if flow.is_young && is_grown {
+            flow.is_young = false;
+            self.young -= 1;
+        }
+        serial
+    }
+}
+
+/// The record of a flow, if it is young.
+fn young_record<K: Key>(table: &DHash<K>, columns: Columns, key: &K, serial: u64) -> Option<Record> {
+    let record = table.find(key)?.record;
+    let flow = &table.column(columns.flow)[record];
+    (flow.serial == serial && flow.is_young).then_some(record)
 }

@@ -27,8 +27,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod age;
 mod config;
 mod family;
+mod judge;
 mod key;
 mod outcome;
 mod packet;
@@ -37,5 +39,5 @@ mod record;
 
 pub use config::Config;
 pub use outcome::{EndCause, Ended, Event, Sink, Tracked, Untracked};
-pub use process::{Family, Tables, Tracker};
+pub use process::{Family, Packet, Tables, Tracker};
 pub use record::{Flow, State};

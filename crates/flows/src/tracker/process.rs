@@ -2,18 +2,22 @@
 
 use super::Config;
 use super::family::{Flows, Shared};
+use super::judge::{Arrival, take};
 use super::key::{Key, tuple};
 use super::outcome::{EndCause, Event, Sink, Tracked, Untracked};
 use super::packet::Transport;
 use super::record::Flow;
 use crate::fragments::{Defragmented, Defragmenter};
 use crate::named::Tally;
-use crate::reassembly::{Reassembler, Stream};
-use crate::tcp::{Anomaly, Connection, Segment, Verdict};
-use scalebricks_tables::dhash::{ConfigError, DHash, Direction, Key4, Key6, Record, Records};
+use crate::reassembly::Reassembler;
+use crate::tcp::{Anomaly, Connection};
+use scalebricks_tables::dhash::{ConfigError, DHash, Found, Key4, Key6, Records};
 use scalebricks_types::{FiveTuple, HashSeed};
 use scalebricks_wire::{IpPacket, ipv4_header_checksum_ok, parse_ip};
 use std::time::Duration;
+
+/// Packets that are looked up together.
+const BATCH: usize = 32;
 
 /// IP version of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,8 +49,18 @@ struct Inner {
     v4: Flows<Key4>,
     v6: Flows<Key6>,
     shared: Shared,
-    anomalies: Tally<Anomaly>,
     untracked: Tally<Untracked>,
+}
+
+/// A packet of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'a> {
+    /// The IP packet; padding may follow it.
+    pub bytes: &'a [u8],
+    /// Keeps equal addresses of different networks apart.
+    pub zone: u16,
+    /// When it came.
+    pub now: Duration,
 }
 
 impl Tracker {
@@ -65,9 +79,9 @@ impl Tracker {
                     reassembler: config.reassembly.map(Reassembler::new),
                     events: Tally::default(),
                     ends: Tally::default(),
+                    anomalies: Tally::default(),
                     serial: 0,
                 },
-                anomalies: Tally::default(),
                 untracked: Tally::default(),
             },
         })
@@ -76,8 +90,7 @@ impl Tracker {
     /// Tracks the IP packet at the start of `bytes`; padding may follow it. `zone` keeps equal addresses of different
     /// networks apart. `sink` receives stream data that is due, and flows that end because of this packet.
     ///
-    /// Cost: one lookup, and the record's cache lines: one for any flow, two more for TCP, and one per stream that carries
-    /// data.
+    /// Cost: one lookup, and the record's cache lines: one for any flow, three more for TCP.
     ///
     /// # Errors
     /// [`Untracked`]: the packet belongs to no flow, or is not believed.
@@ -88,7 +101,41 @@ impl Tracker {
         now: Duration,
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
-        let tracked = self.any(bytes, zone, now, sink);
+        self.one(&Packet { bytes, zone, now }, None, sink)
+    }
+
+    /// Tracks a batch of packets, in order: the same as [`Self::track`] of each. The table's and the records' cache lines of
+    /// all packets are fetched together. `done` receives each packet's place in the batch and its result; a record is valid
+    /// until `done` returns.
+    pub fn track_batch<S: Sink>(
+        &mut self,
+        packets: &[Packet<'_>],
+        sink: &mut S,
+        mut done: impl FnMut(usize, Result<Tracked, Untracked>, &mut S),
+    ) {
+        for (at, packets) in packets.chunks(BATCH).enumerate() {
+            let mut asked = [None; BATCH];
+            for (packet, asked) in packets.iter().zip(&mut asked) {
+                *asked = self.inner.ask(packet);
+            }
+            self.inner.v4.look_up();
+            self.inner.v6.look_up();
+            for (place, (packet, asked)) in packets.iter().zip(asked).enumerate() {
+                let tracked = self.one(packet, asked, sink);
+                done(at * BATCH + place, tracked, sink);
+            }
+            self.inner.v4.forget_batch();
+            self.inner.v6.forget_batch();
+        }
+    }
+
+    fn one(
+        &mut self,
+        packet: &Packet<'_>,
+        asked: Option<usize>,
+        sink: &mut impl Sink,
+    ) -> Result<Tracked, Untracked> {
+        let tracked = self.any(packet, asked, sink);
         self.inner.shared.events.count(Event::Packets);
         match &tracked {
             Ok(_) => self.inner.shared.events.count(Event::Tracked),
@@ -99,9 +146,8 @@ impl Tracker {
 
     fn any(
         &mut self,
-        bytes: &[u8],
-        zone: u16,
-        now: Duration,
+        &Packet { bytes, zone, now }: &Packet<'_>,
+        asked: Option<usize>,
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
         let packet = parse_ip(bytes).map_err(|_| Untracked::MalformedIp)?;
@@ -110,12 +156,12 @@ impl Tracker {
             return Err(Untracked::IpChecksum);
         }
         match self.defragmenter.add(packet.bytes(), &packet.summary, now) {
-            Defragmented::NoFragment => self.inner.packet(&packet, zone, now, sink),
+            Defragmented::NoFragment => self.inner.packet(&packet, asked, zone, now, sink),
             Defragmented::Held => Err(Untracked::FragmentHeld),
             Defragmented::Refused(_) => Err(Untracked::FragmentRefused),
             Defragmented::Whole(bytes) => {
                 let packet = parse_ip(bytes).map_err(|_| Untracked::MalformedIp)?;
-                self.inner.packet(&packet, zone, now, sink)
+                self.inner.packet(&packet, None, zone, now, sink)
             }
         }
     }
@@ -168,7 +214,7 @@ impl Tracker {
 
     /// Unusual segments.
     pub const fn anomalies(&self) -> &Tally<Anomaly> {
-        &self.inner.anomalies
+        &self.inner.shared.anomalies
     }
 
     /// Fragments.
@@ -194,8 +240,8 @@ impl Tracker {
     pub fn connection(&self, tracked: &Tracked) -> &Connection {
         let Inner { v4, v6, .. } = &self.inner;
         match tracked.family {
-            Family::V4 => &v4.table.column(v4.columns.connection)[tracked.record],
-            Family::V6 => &v6.table.column(v6.columns.connection)[tracked.record],
+            Family::V4 => &v4.tcp(tracked.record).connection,
+            Family::V6 => &v6.tcp(tracked.record).connection,
         }
     }
 
@@ -210,201 +256,60 @@ impl Tracker {
     }
 }
 
-/// A packet whose headers are right.
-struct Arrival<'a> {
-    transport: Transport<'a>,
-    l4: &'a [u8],
-    bytes: usize,
-    now: Duration,
-    family: Family,
-}
-
 impl Inner {
+    /// Adds a packet of a batch to the lookups, if it has a key of its own: neither fragments nor ICMP errors have.
+    fn ask(&mut self, packet: &Packet<'_>) -> Option<usize> {
+        let parsed = parse_ip(packet.bytes).ok()?;
+        let ip = &parsed.summary;
+        if ip.fragment.is_some() || ip.is_icmp_error() {
+            return None;
+        }
+        let tuple = tuple(ip, parsed.l4());
+        match Key4::of_tuple(&tuple, packet.zone) {
+            Some(key) => Some(self.v4.ask(key)),
+            None => Key6::of_tuple(&tuple, packet.zone).map(|key| self.v6.ask(key)),
+        }
+    }
+
     fn packet(
         &mut self,
         packet: &IpPacket<'_>,
+        asked: Option<usize>,
         zone: u16,
         now: Duration,
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
-        let ip = &packet.summary;
-        let transport = Transport::parse(ip, packet.l4(), self.shared.config.verify_checksums)?;
+        let (ip, l4, bytes) = (&packet.summary, packet.l4(), packet.bytes().len());
+        let transport = Transport::parse(ip, l4, self.shared.config.verify_checksums)?;
         if let Some(quoted) = packet.quoted() {
             // The quoted packet went the other way; it may be cut, but has ports.
             let quoted = quoted.map_err(|_| Untracked::MalformedTransport)?;
             return self.related(&quoted.five_tuple(), zone);
         }
-        let tuple = tuple(ip, packet.l4());
-        let family = if ip.is_ipv4() { Family::V4 } else { Family::V6 };
-        let arrival = Arrival { transport, l4: packet.l4(), bytes: packet.bytes().len(), now, family };
-        let Self { v4, v6, shared, anomalies, .. } = self;
-        match family {
-            Family::V4 => take(v4, &tuple, zone, &arrival, shared, anomalies, sink),
-            Family::V6 => take(v6, &tuple, zone, &arrival, shared, anomalies, sink),
+        let tuple = tuple(ip, l4);
+        let Self { v4, v6, shared, .. } = self;
+        if let Some(key) = Key4::of_tuple(&tuple, zone) {
+            let arrival = Arrival { key, asked, transport, l4, bytes, now, family: Family::V4 };
+            take(v4, &arrival, shared, sink)
+        } else if let Some(key) = Key6::of_tuple(&tuple, zone) {
+            let arrival = Arrival { key, asked, transport, l4, bytes, now, family: Family::V6 };
+            take(v6, &arrival, shared, sink)
+        } else {
+            Err(Untracked::MalformedIp) // not reached: both addresses of a packet are of one family
         }
     }
 
     /// An ICMP error about a packet with this tuple.
     fn related(&mut self, quoted: &FiveTuple, zone: u16) -> Result<Tracked, Untracked> {
-        let found = match Key4::of(quoted, zone) {
-            Some(key) => self.v4.table.find(&key).map(|found| (Family::V4, found)),
-            None => Key6::of(quoted, zone)
-                .and_then(|key| self.v6.table.find(&key))
-                .map(|found| (Family::V6, found)),
+        let v4 = Key4::of_tuple(quoted, zone).and_then(|key| self.v4.table.find(&key));
+        let v6 = Key6::of_tuple(quoted, zone).and_then(|key| self.v6.table.find(&key));
+        let (family, Found { record, direction }, flow) = match (v4, v6) {
+            (Some(found), _) => (Family::V4, found, self.v4.flow(found.record)),
+            (None, Some(found)) => (Family::V6, found, self.v6.flow(found.record)),
+            (None, None) => return Err(Untracked::UnrelatedError),
         };
-        let (family, found) = found.ok_or(Untracked::UnrelatedError)?;
+        let (serial, state, direction) = (flow.serial, flow.state(), direction.reversed());
         self.shared.events.count(Event::RelatedError);
-        let state = match family {
-            Family::V4 => self.v4.columns.state(self.v4.table.records_mut(), found.record),
-            Family::V6 => self.v6.columns.state(self.v6.table.records_mut(), found.record),
-        };
-        let direction = found.direction.reversed();
-        let serial = match family {
-            Family::V4 => self.v4.flow(found.record).serial,
-            Family::V6 => self.v6.flow(found.record).serial,
-        };
-        Ok(Tracked {
-            family,
-            record: found.record,
-            serial,
-            direction,
-            state,
-            is_new: false,
-            is_related: true,
-        })
-    }
-}
-
-/// Finds or begins a packet's flow.
-fn take<K: Key>(
-    flows: &mut Flows<K>,
-    tuple: &FiveTuple,
-    zone: u16,
-    arrival: &Arrival<'_>,
-    shared: &mut Shared,
-    anomalies: &mut Tally<Anomaly>,
-    sink: &mut impl Sink,
-) -> Result<Tracked, Untracked> {
-    let key = K::of_tuple(tuple, zone).ok_or(Untracked::MalformedIp)?;
-    let mut found = flows.table.find(&key).map(|found| (found.record, found.direction));
-    let is_over = |record| flows.columns.is_over(flows.table.records(), record, arrival.now, &shared.config);
-    if let Some((record, _)) = found.filter(|(record, _)| is_over(*record)) {
-        flows.end(record, EndCause::TimedOut, shared, sink);
-        found = None;
-    }
-    let now_ns = u64::try_from(arrival.now.as_nanos()).unwrap_or(u64::MAX);
-    let (record, direction, is_new) = match &arrival.transport {
-        Transport::Tcp(segment, payload) => {
-            let judged = Judged { segment, now: arrival.now, now_ns };
-            let taken = tcp(flows, &key, found, &judged, shared, anomalies, sink)?;
-            reassemble(flows, taken.0, taken.1, segment, payload, shared, sink);
-            taken
-        }
-        Transport::Other => {
-            let (record, direction, is_new) = match found {
-                Some((record, direction)) => (record, direction, false),
-                None => (flows.begin(&key, now_ns, shared, sink)?, Direction::Forward, true),
-            };
-            let flow = &mut flows.table.column_mut(flows.columns.flow)[record];
-            flow.simple = flow.simple.after(direction, tuple.protocol, arrival.l4);
-            (record, direction, is_new)
-        }
-    };
-    flows.count(record, direction, arrival.bytes, now_ns);
-    let state = flows.columns.state(flows.table.records(), record);
-    let serial = flows.flow(record).serial;
-    Ok(Tracked { family: arrival.family, record, serial, direction, state, is_new, is_related: false })
-}
-
-/// A segment and when it came.
-struct Judged<'a> {
-    segment: &'a Segment,
-    now: Duration,
-    now_ns: u64,
-}
-
-/// Judges a segment, and begins its flow if it may.
-fn tcp<K: Key>(
-    flows: &mut Flows<K>,
-    key: &K,
-    mut found: Option<(Record, Direction)>,
-    judged: &Judged<'_>,
-    shared: &mut Shared,
-    anomalies: &mut Tally<Anomaly>,
-    sink: &mut impl Sink,
-) -> Result<(Record, Direction, bool), Untracked> {
-    let Judged { segment, now, now_ns } = *judged;
-    let config = shared.config.tcp;
-    let (mut fresh, mut first) = (Connection::default(), Direction::Forward);
-    if let Some((record, direction)) = found {
-        let connection = flows.connection_mut(record);
-        let outcome = connection.segment(direction, segment, now, &config);
-        if outcome.verdict == Verdict::Replaced {
-            (fresh, first) = connection.successor(direction, segment);
-            flows.end(record, EndCause::Replaced, shared, sink);
-            found = None;
-        } else {
-            let serial = flows.flow(record).serial;
-            for anomaly in outcome.anomalies.iter() {
-                anomalies.count(anomaly);
-                sink.anomaly(serial, anomaly);
-            }
-            if !outcome.is_accepted() {
-                return Err(Untracked::Segment);
-            }
-            return Ok((record, direction, false));
-        }
-    }
-    let outcome = fresh.segment(first, segment, now, &config);
-    if !outcome.is_accepted() {
-        outcome.anomalies.iter().for_each(|anomaly| anomalies.count(anomaly));
-        return Err(Untracked::Segment);
-    }
-    debug_assert!(found.is_none(), "a flow that exists was judged above");
-    let key = if first == Direction::Forward { *key } else { key.reversed() };
-    let record = flows.begin(&key, now_ns, shared, sink)?;
-    *flows.connection_mut(record) = fresh;
-    let serial = flows.flow(record).serial;
-    for anomaly in outcome.anomalies.iter() {
-        anomalies.count(anomaly);
-        sink.anomaly(serial, anomaly);
-    }
-    Ok((record, first, true))
-}
-
-/// Puts an accepted segment's data in order.
-fn reassemble<K: Key>(
-    flows: &mut Flows<K>,
-    record: Record,
-    direction: Direction,
-    segment: &Segment,
-    payload: &[u8],
-    shared: &mut Shared,
-    sink: &mut impl Sink,
-) {
-    let Some(reassembler) = &mut shared.reassembler else { return };
-    let columns = flows.columns;
-    let records = flows.table.records_mut();
-    let connection = &records.column(columns.connection)[record];
-    let is_reset = connection.state() == crate::tcp::State::Reset;
-    let (first, acked) =
-        (connection.first_sequence(direction), connection.acknowledged(direction.reversed()));
-    let serial = records.column(columns.flow)[record].serial;
-    let streams = &mut records.column_mut(columns.streams)[record];
-    if !payload.is_empty() && !is_reset {
-        let stream = &mut streams[direction.index()];
-        if let Some(first) = first.filter(|_| !stream.is_started()) {
-            *stream = Stream::starting_at(first);
-        }
-        let sequence = segment.data_sequence();
-        reassembler.segment(stream, sequence, payload, &mut |chunk| sink.chunk(serial, direction, chunk));
-    }
-    if let Some(acked) = acked {
-        let other = direction.reversed();
-        let stream = &mut streams[other.index()];
-        reassembler.acknowledged(stream, acked, &mut |chunk| sink.chunk(serial, other, chunk));
-    }
-    if is_reset {
-        flows.finish_if_over(record, shared, sink);
+        Ok(Tracked { family, record, serial, direction, state, is_new: false, is_related: true })
     }
 }

@@ -241,6 +241,44 @@ fn complete_conversations_of_the_sample_equal_tshark_s() {
     }
 }
 
+/// tshark, an independent collector, reads the IPFIX file: the same flows, packets and bytes as in the log.
+#[test]
+fn tshark_reads_the_ipfix_file() {
+    if !has_tshark() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let sample = repository("examples/flows/sample.pcap.gz").display().to_string();
+    said(folder.path(), &["flows", "--pcap", &sample, "--log", "log", "--ipfix", "flows.ipfix", "-q"]);
+    let log = records(&std::fs::read_to_string(folder.path().join("log")).unwrap());
+    let fields = ["flowid", "srcport", "dstport", "protocol", "permanent_octets", "permanent_packets", "flowendreason"];
+    let mut args = ["-T", "fields"].map(str::to_owned).to_vec();
+    for field in fields {
+        args.extend(["-e".to_owned(), format!("cflow.{field}")]);
+    }
+    let shown = tshark(&folder.path().join("flows.ipfix"), &args);
+    // A message is a line; a field has its values in all records.
+    let mut seen = Vec::new();
+    for line in shown.lines() {
+        let columns: Vec<Vec<&str>> = line.split('\t').map(|column| column.split(',').collect()).collect();
+        for at in 0..columns[0].len() {
+            seen.push((0..7).map(|column| columns[column].get(at).copied().unwrap_or("")).collect::<Vec<_>>());
+        }
+    }
+    assert_eq!(seen.len(), log.len(), "{shown}");
+    for (seen, record) in seen.iter().zip(&log) {
+        let number = |text: &str| match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+            None => text.parse().unwrap_or_else(|_| panic!("{text}: {shown}")),
+        };
+        assert_eq!(number(seen[0]), record["flow"].as_u64().unwrap(), "{shown}");
+        assert_eq!(number(seen[1]), record["source_port"].as_u64().unwrap());
+        assert_eq!(number(seen[2]), record["destination_port"].as_u64().unwrap());
+        assert_eq!(number(seen[4]), record["bytes"]["forward"].as_u64().unwrap());
+        assert_eq!(number(seen[5]), record["packets"]["forward"].as_u64().unwrap());
+    }
+}
+
 /// Real traffic of many networks, which is no part of the repository.
 #[test]
 fn complete_conversations_of_real_traffic_equal_tshark_s() {
