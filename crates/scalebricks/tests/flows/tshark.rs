@@ -251,32 +251,35 @@ fn tshark_reads_the_ipfix_file() {
     let sample = repository("examples/flows/sample.pcap.gz").display().to_string();
     said(folder.path(), &["flows", "--pcap", &sample, "--log", "log", "--ipfix", "flows.ipfix", "-q"]);
     let log = records(&std::fs::read_to_string(folder.path().join("log")).unwrap());
-    let fields = ["flowid", "srcport", "dstport", "protocol", "permanent_octets", "permanent_packets", "flowendreason"];
+    let fields =
+        ["flow_id", "srcport", "dstport", "permanent_octets", "permanent_packets", "flow_end_reason"];
     let mut args = ["-T", "fields"].map(str::to_owned).to_vec();
     for field in fields {
         args.extend(["-e".to_owned(), format!("cflow.{field}")]);
     }
-    let shown = tshark(&folder.path().join("flows.ipfix"), &args);
-    // A message is a line; a field has its values in all records.
-    let mut seen = Vec::new();
-    for line in shown.lines() {
-        let columns: Vec<Vec<&str>> = line.split('\t').map(|column| column.split(',').collect()).collect();
-        for at in 0..columns[0].len() {
-            seen.push((0..7).map(|column| columns[column].get(at).copied().unwrap_or("")).collect::<Vec<_>>());
+    // A message is a line, in which a field has its values in all records.
+    let mut columns = vec![Vec::new(); fields.len()];
+    for line in tshark(&folder.path().join("flows.ipfix"), &args).lines() {
+        for (column, values) in columns.iter_mut().zip(line.split('\t')) {
+            column.extend(values.split(',').map(|value| value.parse::<u64>().unwrap()));
         }
     }
-    assert_eq!(seen.len(), log.len(), "{shown}");
-    for (seen, record) in seen.iter().zip(&log) {
-        let number = |text: &str| match text.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
-            None => text.parse().unwrap_or_else(|_| panic!("{text}: {shown}")),
-        };
-        assert_eq!(number(seen[0]), record["flow"].as_u64().unwrap(), "{shown}");
-        assert_eq!(number(seen[1]), record["source_port"].as_u64().unwrap());
-        assert_eq!(number(seen[2]), record["destination_port"].as_u64().unwrap());
-        assert_eq!(number(seen[4]), record["bytes"]["forward"].as_u64().unwrap());
-        assert_eq!(number(seen[5]), record["packets"]["forward"].as_u64().unwrap());
-    }
+    let of = |field: &str| -> Vec<u64> { log.iter().map(|record| record[field].as_u64().unwrap()).collect() };
+    let both = |field: &str| -> Vec<u64> {
+        let values = log.iter().flat_map(|record| ["forward", "reverse"].map(|from| &record[field][from]));
+        values.map(|value| value.as_u64().unwrap()).collect()
+    };
+    let reasons = log.iter().map(|record| match record["ended"].as_str().unwrap() {
+        "timed_out" => 1,
+        "input_ended" => 4,
+        _ => 3,
+    });
+    assert_eq!(columns[0], of("flow"));
+    assert_eq!(columns[1], of("source_port"));
+    assert_eq!(columns[2], of("destination_port"));
+    assert_eq!(columns[3], both("bytes"));
+    assert_eq!(columns[4], both("packets"));
+    assert_eq!(columns[5], reasons.collect::<Vec<_>>());
 }
 
 /// Real traffic of many networks, which is no part of the repository.
