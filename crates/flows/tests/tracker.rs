@@ -342,17 +342,15 @@ proptest! {
         for packet in &timed {
             expected.push(single.tracker.track(packet.bytes, 0, packet.now, &mut single.log));
         }
-        let mut rest = &timed[..];
-        for size in sizes.iter().cycle().take_while(|_| got.len() < timed.len() || timed.is_empty()) {
-            let (batch, left) = rest.split_at((*size).min(rest.len()));
+        let (mut rest, mut sizes) = (&timed[..], sizes.into_iter().cycle());
+        while !rest.is_empty() {
+            let size = sizes.next().unwrap_or(1).min(rest.len());
+            let (batch, left) = rest.split_at(size);
             let mut places = Vec::new();
             batched.tracker.track_batch(batch, &mut batched.log, |at, result, _| places.push((at, result)));
             prop_assert!(places.iter().map(|(at, _)| *at).eq(0..batch.len()));
             got.extend(places.into_iter().map(|(_, result)| result));
             rest = left;
-            if timed.is_empty() {
-                break;
-            }
         }
         prop_assert_eq!(expected, got);
         for rig in [&mut single, &mut batched] {
