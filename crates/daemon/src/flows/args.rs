@@ -116,20 +116,32 @@ pub enum OverlapPolicy {
 
 /// The name of a lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names of the states")]
 pub enum Lifetime {
+    /// SYN without answer
     SynSent,
+    /// SYN and SYN-ACK without ACK
     SynReceived,
+    /// Both ends may send
     Established,
+    /// One end has finished
     HalfClosed,
+    /// Both have finished, not acknowledged
     Closing,
+    /// Both have finished
     TimeWait,
+    /// Reset
     Reset,
+    /// UDP without answer
     UdpOneWay,
+    /// UDP in both directions
     Udp,
+    /// ICMP
     Icmp,
+    /// SCTP before it is established
     SctpOpening,
+    /// SCTP
     Sctp,
+    /// Other protocols
     Other,
 }
 

@@ -21,19 +21,23 @@ const REVERSE: u32 = 29_305;
 /// Longest message, octets: fits an Ethernet frame, so that the file can be sent as it is.
 const MOST: usize = 1_400;
 
+/// `octetTotalCount` and `packetTotalCount`.
+const OCTETS: u16 = 0x55;
+const PACKETS: u16 = 0x56;
+
 /// Elements that both templates have behind the addresses, with their lengths (IANA "IPFIX Information Elements").
 const COMMON: [(u16, u16); 11] = [
-    (7, 2),               // sourceTransportPort
-    (11, 2),              // destinationTransportPort
-    (4, 1),               // protocolIdentifier
-    (136, 1),             // flowEndReason
-    (148, 8),             // flowId
-    (152, 8),             // flowStartMilliseconds
-    (153, 8),             // flowEndMilliseconds
-    (85, 8),              // octetTotalCount
-    (86, 8),              // packetTotalCount
-    (85 | ENTERPRISE, 8), // the same of the reverse direction
-    (86 | ENTERPRISE, 8),
+    (7, 2),   // sourceTransportPort
+    (11, 2),  // destinationTransportPort
+    (4, 1),   // protocolIdentifier
+    (136, 1), // flowEndReason
+    (148, 8), // flowId
+    (152, 8), // flowStartMilliseconds
+    (153, 8), // flowEndMilliseconds
+    (OCTETS, 8),
+    (PACKETS, 8),
+    (OCTETS | ENTERPRISE, 8),
+    (PACKETS | ENTERPRISE, 8),
 ];
 /// Source and destination address.
 const ADDRESSES_V4: [(u16, u16); 2] = [(8, 4), (12, 4)];

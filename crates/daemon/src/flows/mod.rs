@@ -154,9 +154,9 @@ pub fn run(args: &FlowsArgs, console: &Console, interrupt: &Interrupt) -> Result
         console.result(&summary)?;
     }
     match ended {
-        Ok(()) => Ok(status::SUCCESS),
+        // An error of writing has been returned above.
+        Ok(()) | Err(Stopped::Written) => Ok(status::SUCCESS),
         Err(Stopped::Interrupted) => Ok(status::INTERRUPTED),
-        Err(Stopped::Written) => Ok(status::SUCCESS),
         Err(Stopped::Capture(error)) => Err(capture(error)),
     }
 }
@@ -184,7 +184,7 @@ fn track(
 ) -> Result<(), Stopped> {
     for frame in reader {
         frames.all += 1;
-        if frames.all % STRIDE == 0 && interrupt.check().is_err() {
+        if frames.all.is_multiple_of(STRIDE) && interrupt.check().is_err() {
             return Err(Stopped::Interrupted);
         }
         match frame {
