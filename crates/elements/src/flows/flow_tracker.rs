@@ -46,7 +46,7 @@ element! {
     example { "14", }
     writes { FlowRecord on "out", }
     drops {
-        MALFORMED_IP = "malformed_ip": "The IP header is malformed, or the packet is cut.",
+        MALFORMED_IP = "cut_or_malformed_ip": "The IP header is malformed, or the packet is cut.",
         IP_CHECKSUM = "ip_checksum": "The IPv4 header's checksum is wrong.",
         FRAGMENT_HELD = "fragment_held": "A fragment that waits for others.",
         FRAGMENT_REFUSED = "fragment_refused": "A fragment that overlaps others, or exceeds a limit.",
@@ -54,7 +54,7 @@ element! {
         TRANSPORT_CHECKSUM = "transport_checksum": "The checksum behind the IP header is wrong.",
         SEGMENT = "segment_refused": "A TCP segment that the connection's state refuses.",
         UNRELATED = "unrelated_icmp_error": "An ICMP error about no known flow.",
-        FULL = "table_full": "All flows are established, and none more fits.",
+        FULL = "flows_full": "All flows are established, and none more fits.",
     }
     counters { BEGAN = "flows_began": "Flows that began.", }
     handlers {
@@ -204,7 +204,7 @@ mod tests {
         rig.send([segment(false, 1, 0, 2), b"xx".to_vec()]);
         rig.turn();
         assert!(rig.got(0).is_empty());
-        assert_eq!(["transport_checksum", "malformed_ip"].map(|name| rig.number("f", name)), [1, 1]);
+        assert_eq!(["transport_checksum", "cut_or_malformed_ip"].map(|name| rig.number("f", name)), [1, 1]);
     }
 
     #[test]
