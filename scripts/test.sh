@@ -41,7 +41,7 @@ QUICK="format scripts clippy changed layering"
 NIGHTLY=nightly-2026-05-20
 MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 PINNED=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
-PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scalebricks-io -p scalebricks-graph -p scalebricks-elements -p scalebricks-click -p scalebricks-apps -p scalebricks-control"
+PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scalebricks-io -p scalebricks-flows -p scalebricks-graph -p scalebricks-elements -p scalebricks-click -p scalebricks-apps -p scalebricks-control"
 LOGS=target/test-logs
 # Tests of the stage nats; the stage `tests` builds them and skips them by this name.
 NATS_TESTS=nats_servers

@@ -71,6 +71,12 @@ pub enum ProcessError {
         /// The problem.
         error: CaptureError,
     },
+    /// A capture cannot be opened.
+    #[error(transparent)]
+    CaptureFile(CaptureError),
+    /// A table of flows cannot be created.
+    #[error("flow table: {0}; lower --flows")]
+    FlowTable(#[from] scalebricks_tables::dhash::ConfigError),
     /// The tables of a node cannot be created.
     #[error("tables: {0}")]
     Tables(FlowTablesError),

@@ -5,6 +5,7 @@
 //! | [`node`] | a gateway node |
 //! | [`switch`] | a switch for flat names |
 //! | [`graph`] | a configuration in the Click language |
+//! | [`flows`] | a log of the flows of a capture |
 //! | [`engine`] | the process that stores the log on one machine |
 //! | [`router`] | routers: one server, or a node of a cluster |
 //! | `replica` | a state that several processes compute from one log |
@@ -15,6 +16,7 @@
 
 pub mod engine;
 pub mod error;
+pub mod flows;
 pub mod graph;
 pub mod node;
 mod replica;

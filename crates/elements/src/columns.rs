@@ -1,6 +1,7 @@
 //! Columns: values that elements keep beside packets.
 
 use crate::routes::Family;
+use scalebricks_flows::Tracked;
 use scalebricks_graph::Column;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -41,6 +42,16 @@ pub struct Ip6Header;
 impl Column for Ip6Header {
     const NAME: &'static str = "IPv6 header";
     const POISON: Self = Self;
+}
+
+/// The flow of a packet: its record, direction and state. The record is the flow's until the flow ends, which another
+/// packet of the batch may cause: then its number differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowRecord(pub Option<Tracked>);
+
+impl Column for FlowRecord {
+    const NAME: &'static str = "flow";
+    const POISON: Self = Self(None);
 }
 
 /// A column with the address of the next hop.

@@ -133,6 +133,9 @@ elements! {
         per_packet strip Strip;
         per_packet unstrip Unstrip;
     }
+    [flows] {
+        batch flow_tracker FlowTracker;
+    }
     [fused] {
         batch ip_route IPRoute<P>;
     }

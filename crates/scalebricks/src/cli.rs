@@ -5,6 +5,7 @@ use scalebricks_admin::commands::{
     self, AskArgs, CaptureArgs, ClusterCommand, FlowCommand, StatsArgs, TraceArgs,
 };
 use scalebricks_daemon::engine;
+use scalebricks_daemon::flows::args as flows;
 use scalebricks_daemon::graph::args as graph;
 use scalebricks_daemon::router::args as router;
 use scalebricks_daemon::switch::args as switch;
@@ -56,6 +57,10 @@ pub enum Command {
     /// The elements that configurations in the Click language are made of
     #[command(after_long_help = graph::ELEMENTS_EXAMPLES, after_help = "See --help for examples.")]
     Elements(graph::ElementsArgs),
+
+    /// The flows of a capture: TCP states and streams, totals, a log
+    #[command(long_about = flows::ABOUT, after_long_help = flows::EXAMPLES, after_help = "See --help for examples.")]
+    Flows(Box<flows::FlowsArgs>),
 
     /// What a cluster needs before it is bought: topology, servers, cables, cost
     #[command(subcommand, long_about = plan::ABOUT, after_long_help = plan::EXAMPLES, after_help = "See --help for examples.")]

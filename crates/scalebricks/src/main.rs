@@ -10,7 +10,7 @@ use scalebricks_admin::commands;
 use scalebricks_allocator::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_daemon::switch::args::SwitchCommand;
-use scalebricks_daemon::{engine, graph, node, router, switch};
+use scalebricks_daemon::{engine, flows, graph, node, router, switch};
 use scalebricks_lab::{demo, testbed};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => command.is_quiet(),
         Command::Capture(args) => args.quiet,
         Command::Flow(command) => command.is_quiet(),
+        Command::Flows(args) => args.quiet,
         Command::Switch(call) => call.is_quiet(),
         Command::Graph(command) => command.is_quiet(),
         Command::Router(command) => command.is_quiet(),
@@ -95,6 +96,9 @@ fn main() -> ExitCode {
             }
             router::router(command, &console, &interrupt)
                 .map_err(|error| (error.to_string(), error.exit_code()))
+        }
+        Command::Flows(args) => {
+            flows::run(&args, &console, &interrupt).map_err(|error| (error.to_string(), error.exit_code()))
         }
         Command::Elements(args) => {
             graph::elements(&args, &console).map_err(|error| (error.to_string(), error.exit_code()))

@@ -7,6 +7,7 @@ mod control_plane;
 mod demo;
 mod deploy;
 mod engine;
+mod flows;
 mod graph;
 mod harness;
 mod large_images;

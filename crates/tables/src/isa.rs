@@ -86,6 +86,22 @@ impl std::fmt::Display for Isa {
     }
 }
 
+/// An [`Isa`] that was detected on this processor. Its existence makes it sound to call a kernel's fast form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AvailableIsa(Isa);
+
+impl AvailableIsa {
+    /// The requested instruction set, or the portable one if this processor lacks it.
+    pub(crate) fn new(isa: Isa) -> Self {
+        Self(if isa.is_available() { isa } else { Isa::Portable })
+    }
+
+    /// The instruction set; this processor supports it.
+    pub(crate) const fn isa(self) -> Isa {
+        self.0
+    }
+}
+
 /// The levels that a kernel test compares: all that this processor supports. With `REQUIRE_AVX512=1`, a test
 /// fails if one of the first three is not supported.
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`compact`] | SetSep or Othello behind one type: the compact table of a GPT |
 //! | [`cuckoo`] | a concurrent exact table with one key size and one value size |
+//! | [`dhash`] | a table of sessions that packets add and delete, and their records |
 //! | [`fib`] | a node's exact flow table, for two key sizes |
 //! | [`filter`] | Bloom filters: test whether a name is known, before a lookup in a table that answers for every name |
 //! | [`full_copy`], [`hash_partition`] | two simple answers to "which node?": store every key, or compute the node |
@@ -22,6 +23,7 @@ mod bits;
 mod checksum_io;
 pub mod compact;
 pub mod cuckoo;
+pub mod dhash;
 pub mod fib;
 pub mod filter;
 pub mod full_copy;

@@ -16,7 +16,7 @@ struct Rule {
     may_hold_unsafe: bool,
 }
 
-const CRATES: [Rule; 22] = [
+const CRATES: [Rule; 23] = [
     Rule { name: "scalebricks-console", layer: 0, may_hold_unsafe: false },
     Rule { name: "scalebricks-types", layer: 0, may_hold_unsafe: false },
     Rule { name: "scalebricks-click", layer: 0, may_hold_unsafe: false },
@@ -29,6 +29,7 @@ const CRATES: [Rule; 22] = [
     Rule { name: "scalebricks-allocator", layer: 2, may_hold_unsafe: true },
     Rule { name: "scalebricks-dpdk", layer: 2, may_hold_unsafe: true },
     Rule { name: "scalebricks-graph", layer: 2, may_hold_unsafe: false },
+    Rule { name: "scalebricks-flows", layer: 2, may_hold_unsafe: false },
     Rule { name: "scalebricks-control", layer: 2, may_hold_unsafe: false },
     Rule { name: "scalebricks-engine", layer: 3, may_hold_unsafe: false },
     Rule { name: "scalebricks-elements", layer: 3, may_hold_unsafe: false },

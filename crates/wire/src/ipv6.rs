@@ -21,6 +21,10 @@ pub struct FragmentHeader {
     pub offset: u16,
     /// A later fragment exists.
     pub more: bool,
+    /// Offset of the fragment header from the start of the packet, octets: the length of the unfragmentable part.
+    pub header_offset: u16,
+    /// Offset of the next-header octet that announces the fragment header, octets.
+    pub announced_at: u16,
 }
 
 /// A packet with valid lengths: header and payload fit the buffer, and the extension headers fit the payload.
@@ -72,6 +76,7 @@ impl<'a> Ipv6<'a> {
 
     fn walk_extensions(mut self) -> Result<Self, ParseError> {
         let mut count = 0;
+        let mut announced_at = 6;
         while is_extension(self.protocol) {
             // RFC 8200 §4.1: hop-by-hop options directly follow the IPv6 header.
             if self.protocol == protocol::HOP_BY_HOP && count > 0 {
@@ -87,6 +92,8 @@ impl<'a> Ipv6<'a> {
                         identification: u32::from_be_bytes([b4, b5, b6, b7]),
                         offset: offset_flags & 0xfff8,
                         more: offset_flags & 1 != 0,
+                        header_offset: self.header_len() as u16, // bounded by MAX_EXTENSION_BYTES
+                        announced_at,
                     });
                     FRAGMENT_HEADER_LEN
                 }
@@ -97,6 +104,7 @@ impl<'a> Ipv6<'a> {
                 _ => (usize::from(len) + 1) * 8,
             };
             count += 1;
+            announced_at = self.header_len() as u16; // bounded by MAX_EXTENSION_BYTES
             self.extensions_len += len;
             if count > MAX_EXTENSIONS || self.extensions_len > MAX_EXTENSION_BYTES {
                 return Err(ParseError::TooManyExtensions);

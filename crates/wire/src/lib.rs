@@ -10,7 +10,7 @@
 //! | [`ipv4`], [`ipv6`] | IP headers, options, extension headers |
 //! | [`scope`] | which addresses are of one link, and to which routers forward packets |
 //! | [`fragment`] | fragmenting IPv4 packets |
-//! | [`transport`] | UDP and TCP |
+//! | [`transport`], [`tcp_options`] | UDP and TCP |
 //! | [`icmp`], [`icmp_error`], [`icmp_echo`] | ICMP for both IP versions: types, errors and echo replies |
 //! | [`nd`] | neighbour discovery for IPv6 |
 //! | [`gtpu`], [`encap`] | GTPv1-U messages, and the outer headers of a G-PDU |
@@ -38,6 +38,7 @@ pub mod nd;
 pub mod packet;
 pub mod protocol;
 pub mod scope;
+pub mod tcp_options;
 pub mod transport;
 
 pub use error::{ParseError, WriteError};

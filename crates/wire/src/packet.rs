@@ -3,7 +3,7 @@
 use crate::icmp;
 use crate::ipv4::Ipv4;
 use crate::ipv6::Ipv6;
-use crate::{ParseError, protocol};
+use crate::{Frame, ParseError, parse_frame, protocol};
 use scalebricks_types::FiveTuple;
 use std::net::IpAddr;
 
@@ -23,6 +23,33 @@ impl Fragment {
     #[inline]
     pub const fn is_first(self) -> bool {
         self.offset == 0
+    }
+}
+
+/// What the fragments of one datagram share (RFC 791 §3.2, RFC 8200 §4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DatagramId {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// Upper-layer protocol; 0 for IPv6, where the identification alone distinguishes datagrams.
+    pub protocol: u8,
+    /// The identification field.
+    pub id: u32,
+}
+
+impl DatagramId {
+    /// The datagram that a packet is a fragment of.
+    pub fn of(ip: &IpSummary) -> Option<Self> {
+        let protocol = if ip.is_ipv4() { ip.protocol } else { 0 };
+        ip.fragment.map(|fragment| Self { src: ip.src, dst: ip.dst, protocol, id: fragment.id })
+    }
+
+    /// The datagram that the packet in a frame is a fragment of.
+    pub fn of_frame(bytes: &[u8]) -> Option<Self> {
+        let frame = parse_frame(bytes).ok().filter(Frame::is_ip)?;
+        Self::of(&parse_ip(bytes.get(frame.l3_offset..)?).ok()?.summary)
     }
 }
 

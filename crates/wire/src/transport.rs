@@ -82,6 +82,8 @@ impl TcpFlags {
     pub const PSH: Self = Self(0x08);
     /// The acknowledgment number is valid.
     pub const ACK: Self = Self(0x10);
+    /// The urgent pointer is valid.
+    pub const URG: Self = Self(0x20);
 
     /// Whether all bits of `flags` are set.
     #[inline]
@@ -131,6 +133,18 @@ impl<'a> Tcp<'a> {
     #[inline]
     pub const fn sequence(&self) -> u32 {
         u32::from_be_bytes([self.fixed[4], self.fixed[5], self.fixed[6], self.fixed[7]])
+    }
+
+    /// Acknowledgment number; valid if the flags contain [`TcpFlags::ACK`].
+    #[inline]
+    pub const fn acknowledgment(&self) -> u32 {
+        u32::from_be_bytes([self.fixed[8], self.fixed[9], self.fixed[10], self.fixed[11]])
+    }
+
+    /// The window field, not scaled.
+    #[inline]
+    pub const fn window(&self) -> u16 {
+        u16::from_be_bytes([self.fixed[14], self.fixed[15]])
     }
 
     /// Control bits.

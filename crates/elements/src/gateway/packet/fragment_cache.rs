@@ -2,37 +2,9 @@
 //! Bounded: a full cache forgets its oldest datagram.
 
 use scalebricks_types::FlowKey;
-use scalebricks_wire::{IpSummary, parse_frame, parse_ip};
+pub use scalebricks_wire::packet::DatagramId;
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
 use std::time::Duration;
-
-/// What the fragments of one datagram share (RFC 791 §3.2, RFC 8200 §4.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DatagramId {
-    /// Source address.
-    pub src: IpAddr,
-    /// Destination address.
-    pub dst: IpAddr,
-    /// Upper-layer protocol; 0 for IPv6, where the identification alone distinguishes datagrams.
-    pub protocol: u8,
-    /// The identification field.
-    pub id: u32,
-}
-
-impl DatagramId {
-    /// The datagram that a packet is a fragment of.
-    pub fn of(ip: &IpSummary) -> Option<Self> {
-        let protocol = if ip.is_ipv4() { ip.protocol } else { 0 };
-        ip.fragment.map(|fragment| Self { src: ip.src, dst: ip.dst, protocol, id: fragment.id })
-    }
-
-    /// The datagram that the packet in a frame is a fragment of.
-    pub fn of_frame(bytes: &[u8]) -> Option<Self> {
-        let frame = parse_frame(bytes).ok().filter(scalebricks_wire::Frame::is_ip)?;
-        Self::of(&parse_ip(bytes.get(frame.l3_offset..)?).ok()?.summary)
-    }
-}
 
 /// Datagrams remembered per node.
 pub const CAPACITY: usize = 4_096;
@@ -78,6 +50,7 @@ impl FragmentCache {
 mod tests {
     use super::*;
     use scalebricks_types::Teid;
+    use std::net::IpAddr;
 
     fn datagram(id: u32) -> DatagramId {
         DatagramId { src: IpAddr::V4(1.into()), dst: IpAddr::V4(2.into()), protocol: 17, id }

@@ -30,26 +30,10 @@ mod single;
 mod tests;
 mod tile;
 
-use crate::isa::Isa;
+use crate::isa::AvailableIsa;
 
 pub(super) use balance::Balancer;
 pub(super) use find::Finder;
 pub(super) use lanes::Word;
 pub(super) use single::Single;
 pub(super) use tile::{Tile, TileQueue};
-
-/// An [`Isa`] that was detected on this processor. Its existence makes it sound to call a kernel's fast form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::setsep) struct AvailableIsa(Isa);
-
-impl AvailableIsa {
-    /// The requested instruction set, or the portable one if this processor lacks it.
-    pub(super) fn new(isa: Isa) -> Self {
-        Self(if isa.is_available() { isa } else { Isa::Portable })
-    }
-
-    /// The instruction set; this processor supports it.
-    pub(super) const fn isa(self) -> Isa {
-        self.0
-    }
-}

@@ -1,0 +1,196 @@
+//! The command line of `scalebricks flows`.
+
+use clap::{Args, ValueEnum};
+use scalebricks_flows::reassembly::Overlap;
+use scalebricks_flows::tracker::Config;
+use scalebricks_flows::{reassembly, tcp};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Description.
+pub const ABOUT: &str = "\
+Tracks the flows of a capture: TCP connections with their states, checked by sequence numbers and windows, their streams \
+reassembled, IP packets defragmented; UDP, ICMP, SCTP and other protocols by timeouts. Prints totals, what was dropped and \
+why, and the flows with most bytes; writes a log with one JSON object per flow.
+
+A TCP segment that an attacker could have sent blindly changes no state: it is refused by name (RFC 9293, RFC 5961, RFC \
+7323). Packets inside tunnels are flows of the tunnel. VLANs do not matter. docs/flows.md describes the log.";
+
+/// Examples.
+pub const EXAMPLES: &str = "\
+Examples:
+  scalebricks flows --pcap examples/flows/sample.pcap.gz
+      Totals, and the ten flows with most bytes.
+  scalebricks flows --pcap in.pcapng --log flows.jsonl --streams streams
+      A log, and the bytes of each direction of each connection as a file.
+  scalebricks flows --pcap in.pcap --log - -q | jq -r 'select(.tcp.reset_by) | .source'
+      The log on standard output, without the summary: who sent connections that were reset.
+  scalebricks flows --pcap in.pcap --ipfix flows.ipfix
+      For a collector, or `tshark -V -r flows.ipfix`.
+  scalebricks flows --pcap in.pcap --timeout established=600 --timeout udp=60
+
+Exit status:
+  0 success
+  1 an error, or the capture is cut or damaged: its flows are logged first    2 wrong usage    130 interrupted";
+
+/// Arguments.
+#[derive(Debug, Args)]
+pub struct FlowsArgs {
+    /// The capture: pcap or pcapng, plain or gzipped
+    #[arg(long, value_name = "FILE")]
+    pub pcap: PathBuf,
+
+    /// Write a JSON object per flow to this file, in order of the flows' ends; `-` is standard output, and the summary then
+    /// goes to standard error
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+
+    /// Write the flows to an IPFIX file (RFC 5655), with both directions in a record (RFC 5103)
+    #[arg(long, value_name = "FILE")]
+    pub ipfix: Option<PathBuf>,
+
+    /// Write the bytes of each direction of each TCP connection to a file in this folder, which must be empty or not exist;
+    /// missing bytes are left out, and counted in the log
+    #[arg(long, value_name = "DIR")]
+    pub streams: Option<PathBuf>,
+
+    /// Number of flows in the list of those with most bytes, and of addresses
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub top: u32,
+
+    /// Where the packets were seen
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t = Vantage::Capture)]
+    pub vantage: Vantage,
+
+    /// Ignore TCP connections whose handshake is not in the capture
+    #[arg(long)]
+    pub no_pick_up: bool,
+
+    /// Refuse packets with wrong checksums, which captures taken with checksum offload contain
+    #[arg(long)]
+    pub verify_checksums: bool,
+
+    /// Which bytes count where TCP segments overlap that wait for others
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = OverlapPolicy::First)]
+    pub overlap: OverlapPolicy,
+
+    /// Most bytes that wait for others in all streams, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub reassembly_mib: u32,
+
+    /// Most flows of each IP version
+    #[arg(long, value_name = "COUNT", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub flows: u32,
+
+    /// Most half-open and unanswered flows of each IP version: the oldest go first
+    #[arg(long, value_name = "COUNT", default_value_t = 1 << 16, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub young_flows: u32,
+
+    /// Lifetime of flows without packets, by state; repeat it for several. States: syn-sent, syn-received, established,
+    /// half-closed, closing, time-wait, reset; udp-one-way, udp, icmp, sctp-opening, sctp, other
+    #[arg(long = "timeout", value_name = "STATE=SECONDS", value_parser = parse_timeout)]
+    pub timeouts: Vec<(Lifetime, Duration)>,
+
+    /// No summary and no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Where packets were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Vantage {
+    /// On the path of every packet: an acknowledgment of data that was not seen is refused
+    InPath,
+    /// Beside it: packets may be missing
+    Capture,
+}
+
+/// What happens to overlapping bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OverlapPolicy {
+    /// Those that came first count
+    First,
+    /// Those that came last count
+    Last,
+}
+
+/// The name of a lifetime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Lifetime {
+    /// SYN without answer
+    SynSent,
+    /// SYN and SYN-ACK without ACK
+    SynReceived,
+    /// Both ends may send
+    Established,
+    /// One end has finished
+    HalfClosed,
+    /// Both have finished, not acknowledged
+    Closing,
+    /// Both have finished
+    TimeWait,
+    /// Reset
+    Reset,
+    /// UDP without answer
+    UdpOneWay,
+    /// UDP in both directions
+    Udp,
+    /// ICMP
+    Icmp,
+    /// SCTP before it is established
+    SctpOpening,
+    /// SCTP
+    Sctp,
+    /// Other protocols
+    Other,
+}
+
+fn parse_timeout(text: &str) -> Result<(Lifetime, Duration), String> {
+    let (name, seconds) = text.split_once('=').ok_or("expected STATE=SECONDS")?;
+    let lifetime = Lifetime::from_str(name, false)?;
+    let seconds: u32 = seconds.parse().map_err(|_| format!("'{seconds}' is not a number of seconds"))?;
+    Ok((lifetime, Duration::from_secs(u64::from(seconds))))
+}
+
+impl FlowsArgs {
+    /// The configuration of the tracker.
+    pub fn config(&self) -> Config {
+        let vantage = match self.vantage {
+            Vantage::InPath => tcp::Vantage::InPath,
+            Vantage::Capture => tcp::Vantage::Capture,
+        };
+        let overlap = match self.overlap {
+            OverlapPolicy::First => Overlap::FirstWins,
+            OverlapPolicy::Last => Overlap::LastWins,
+        };
+        let total_bytes = u64::from(self.reassembly_mib) << 20;
+        let mut config = Config {
+            tcp: tcp::Config { vantage, pick_up: !self.no_pick_up, ..tcp::Config::default() },
+            reassembly: Some(reassembly::Config { overlap, total_bytes, ..reassembly::Config::default() }),
+            verify_checksums: self.verify_checksums,
+            flows: self.flows,
+            young_flows: self.young_flows,
+            ..Config::default()
+        };
+        let (tcp, simple) = (&mut config.tcp.timeouts, &mut config.simple);
+        for (lifetime, duration) in &self.timeouts {
+            let field = match lifetime {
+                Lifetime::SynSent => &mut tcp.syn_sent,
+                Lifetime::SynReceived => &mut tcp.syn_received,
+                Lifetime::Established => &mut tcp.established,
+                Lifetime::HalfClosed => &mut tcp.half_closed,
+                Lifetime::Closing => &mut tcp.closing,
+                Lifetime::TimeWait => &mut tcp.time_wait,
+                Lifetime::Reset => &mut tcp.reset,
+                Lifetime::UdpOneWay => &mut simple.udp_one_way,
+                Lifetime::Udp => &mut simple.udp,
+                Lifetime::Icmp => &mut simple.icmp,
+                Lifetime::SctpOpening => &mut simple.sctp_opening,
+                Lifetime::Sctp => &mut simple.sctp,
+                Lifetime::Other => &mut simple.other,
+            };
+            *field = *duration;
+        }
+        config
+    }
+}

@@ -1,0 +1,185 @@
+//! All incomplete packets.
+
+use super::datagram::Datagram;
+use super::{Config, Event, FRAGMENT_COST, PACKET_COST, Refusal};
+use crate::named::Tally;
+use scalebricks_wire::IpSummary;
+use scalebricks_wire::packet::DatagramId;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// What became of a fragment.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Defragmented<'a> {
+    /// The packet was not fragmented.
+    NoFragment,
+    /// It waits for others.
+    Held,
+    /// It was the last that was missing: the whole packet, until the next call.
+    Whole(&'a [u8]),
+    /// It is not used.
+    Refused(Refusal),
+}
+
+#[derive(Debug)]
+struct Incomplete {
+    datagram: Datagram,
+    arrived: Duration,
+    serial: u64,
+}
+
+/// Completes packets from their fragments. See the [module](super).
+#[derive(Debug)]
+pub struct Defragmenter {
+    config: Config,
+    /// The hash has a random key, as attackers choose the fragments.
+    incomplete: HashMap<DatagramId, Incomplete>,
+    sources: HashMap<IpAddr, u32>,
+    /// In order of arrival, of both families. A completed packet's entry stays until its turn or a compaction.
+    arrivals: VecDeque<(DatagramId, u64)>,
+    serial: u64,
+    bytes: u64,
+    whole: Vec<u8>,
+    refusals: Tally<Refusal>,
+    events: Tally<Event>,
+}
+
+impl Defragmenter {
+    /// No fragments.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            incomplete: HashMap::new(),
+            sources: HashMap::new(),
+            arrivals: VecDeque::new(),
+            serial: 0,
+            bytes: 0,
+            whole: Vec::new(),
+            refusals: Tally::default(),
+            events: Tally::default(),
+        }
+    }
+
+    /// Refused fragments.
+    pub const fn refusals(&self) -> &Tally<Refusal> {
+        &self.refusals
+    }
+
+    /// What else was counted.
+    pub const fn events(&self) -> &Tally<Event> {
+        &self.events
+    }
+
+    /// Incomplete packets, refused ones included.
+    pub fn packets(&self) -> usize {
+        self.incomplete.len()
+    }
+
+    /// Octets of all incomplete packets. At most [`Config::bytes`].
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a fragment: the packet `bytes` whose summary is `ip`, that is, `parse_ip(bytes)` without padding.
+    ///
+    /// Cost: a hash lookup, a copy of the data, and a search among the packet's fragments; the last fragment's call copies the
+    /// packet.
+    pub fn add(&mut self, bytes: &[u8], ip: &IpSummary, now: Duration) -> Defragmented<'_> {
+        let (Some(id), Some(fragment)) = (DatagramId::of(ip), ip.fragment) else {
+            return Defragmented::NoFragment;
+        };
+        self.expire(now);
+        let most = PACKET_COST + FRAGMENT_COST + bytes.len() as u64;
+        if most > self.config.bytes || self.config.packets == 0 {
+            return self.refused(Refusal::NoRoom);
+        }
+        if !self.incomplete.contains_key(&id) {
+            let from_source = self.sources.entry(id.src).or_insert(0);
+            if *from_source >= self.config.source_packets {
+                return self.refused(Refusal::SourceLimit);
+            }
+            *from_source += 1;
+            self.serial += 1;
+            self.bytes += PACKET_COST;
+            let serial = self.serial;
+            self.incomplete.insert(id, Incomplete { datagram: Datagram::default(), arrived: now, serial });
+            self.arrivals.push_back((id, serial));
+        }
+        let Some(entry) = self.incomplete.get_mut(&id) else { return self.refused(Refusal::Malformed) };
+        let before = entry.datagram.cost();
+        let added = entry.datagram.add(bytes, ip, fragment, self.config.packet_fragments);
+        self.bytes = self.bytes - before + entry.datagram.cost();
+        if let Err(refusal) = added {
+            self.limit(&id);
+            return self.refused(refusal);
+        }
+        self.events.count(Event::Held);
+        if entry.datagram.is_complete() {
+            entry.datagram.write(&mut self.whole);
+            self.forget(&id);
+            self.events.count(Event::Completed);
+            return Defragmented::Whole(&self.whole);
+        }
+        self.limit(&id);
+        Defragmented::Held
+    }
+
+    fn refused(&mut self, refusal: Refusal) -> Defragmented<'static> {
+        self.refusals.count(refusal);
+        Defragmented::Refused(refusal)
+    }
+
+    /// Forgets packets whose time is over. [`Self::add`] does it as well.
+    pub fn expire(&mut self, now: Duration) {
+        while let Some((id, serial)) = self.arrivals.front().copied() {
+            if let Some(entry) = self.incomplete.get(&id).filter(|entry| entry.serial == serial) {
+                let lifetime =
+                    if id.src.is_ipv4() { self.config.ipv4_lifetime } else { self.config.ipv6_lifetime };
+                if now.saturating_sub(entry.arrived) < lifetime {
+                    return;
+                }
+                self.forget(&id);
+                self.events.count(Event::TimedOut);
+            }
+            self.arrivals.pop_front();
+        }
+    }
+
+    /// The oldest packets but `latest` go until the limits hold.
+    fn limit(&mut self, latest: &DatagramId) {
+        let mut kept = None;
+        while self.bytes > self.config.bytes || self.incomplete.len() > self.config.packets {
+            let Some((id, serial)) = self.arrivals.pop_front() else { break };
+            if id == *latest {
+                kept = Some((id, serial));
+            } else if self.incomplete.get(&id).is_some_and(|entry| entry.serial == serial) {
+                self.forget(&id);
+                self.events.count(Event::Evicted);
+            }
+        }
+        if let Some(kept) = kept {
+            self.arrivals.push_front(kept);
+        }
+        if self.bytes > self.config.bytes {
+            self.forget(latest);
+            self.events.count(Event::Evicted);
+        }
+        if self.arrivals.len() > 2 * self.config.packets + 16 {
+            let incomplete = &self.incomplete;
+            self.arrivals
+                .retain(|(id, serial)| incomplete.get(id).is_some_and(|entry| entry.serial == *serial));
+        }
+    }
+
+    fn forget(&mut self, id: &DatagramId) {
+        let Some(entry) = self.incomplete.remove(id) else { return };
+        self.bytes -= entry.datagram.cost();
+        if let Some(from_source) = self.sources.get_mut(&id.src) {
+            *from_source -= 1;
+            if *from_source == 0 {
+                self.sources.remove(&id.src);
+            }
+        }
+    }
+}

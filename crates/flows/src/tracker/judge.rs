@@ -1,0 +1,164 @@
+//! One packet and its flow.
+
+use super::family::{Flows, Shared};
+use super::key::Key;
+use super::outcome::{EndCause, Sink, Tracked, Untracked};
+use super::packet::Transport;
+use super::process::Family;
+use super::record::State;
+use crate::named::EventSet;
+use crate::reassembly::{Reassembler, Stream};
+use crate::tcp::{self, Anomaly, Connection, Segment, Verdict};
+use scalebricks_tables::dhash::{Direction, Record};
+use std::time::Duration;
+
+/// A packet whose headers are right.
+pub(super) struct Arrival<'a, K> {
+    pub(super) key: K,
+    /// Its place in the batch.
+    pub(super) asked: Option<usize>,
+    pub(super) transport: Transport<'a>,
+    pub(super) l4: &'a [u8],
+    pub(super) bytes: usize,
+    pub(super) now: Duration,
+    pub(super) family: Family,
+}
+
+/// Finds or begins a packet's flow.
+pub(super) fn take<K: Key>(
+    flows: &mut Flows<K>,
+    arrival: &Arrival<'_, K>,
+    shared: &mut Shared,
+    sink: &mut impl Sink,
+) -> Result<Tracked, Untracked> {
+    let Arrival { key, asked, now, family, bytes, .. } = arrival;
+    let found = flows.find(key, *asked, *now, shared, sink);
+    let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    let (record, direction, is_new, state) = match &arrival.transport {
+        Transport::Tcp(segment, payload) => {
+            let segment = Arrived { segment, payload, now: *now, now_ns };
+            let (record, direction, is_new) = tcp(flows, key, found, &segment, shared, sink)?;
+            let connection = &flows.tcp(record).connection;
+            let state = (State::Tcp(connection.state()), connection.is_picked_up());
+            (record, direction, is_new, state)
+        }
+        Transport::Other => {
+            let (record, direction, is_new) = match found {
+                Some((record, direction)) => (record, direction, false),
+                None => (flows.begin(key, now_ns, shared, sink)?, Direction::Forward, true),
+            };
+            let state = flows.flow(record).simple.after(direction, key.protocol(), arrival.l4);
+            (record, direction, is_new, (State::Simple(state), false))
+        }
+    };
+    let serial = flows.count(record, direction, *bytes, now_ns, state);
+    let (state, _) = state;
+    Ok(Tracked { family: *family, record, serial, direction, state, is_new, is_related: false })
+}
+
+/// A segment and when it came.
+struct Arrived<'a> {
+    segment: &'a Segment,
+    payload: &'a [u8],
+    now: Duration,
+    now_ns: u64,
+}
+
+/// Judges a segment, begins its flow if it may, and takes its data.
+fn tcp<K: Key>(
+    flows: &mut Flows<K>,
+    key: &K,
+    found: Option<(Record, Direction)>,
+    arrived: &Arrived<'_>,
+    shared: &mut Shared,
+    sink: &mut impl Sink,
+) -> Result<(Record, Direction, bool), Untracked> {
+    let Arrived { segment, now, now_ns, .. } = *arrived;
+    let config = shared.config.tcp;
+    let (mut fresh, mut first) = (Connection::default(), Direction::Forward);
+    if let Some((record, direction)) = found {
+        let connection = &mut flows.tcp_mut(record).connection;
+        let outcome = connection.segment(direction, segment, now, &config);
+        if outcome.verdict == Verdict::Replaced {
+            (fresh, first) = connection.successor(direction, segment);
+            flows.end(record, EndCause::Replaced, shared, sink);
+        } else {
+            note(outcome.anomalies, flows.flow(record).serial, shared, sink);
+            if !outcome.is_accepted() {
+                return Err(Untracked::Segment);
+            }
+            data(flows, record, direction, arrived, shared, sink);
+            return Ok((record, direction, false));
+        }
+    }
+    let outcome = fresh.segment(first, segment, now, &config);
+    if !outcome.is_accepted() {
+        outcome.anomalies.iter().for_each(|anomaly| shared.anomalies.count(anomaly));
+        return Err(Untracked::Segment);
+    }
+    let key = if first == Direction::Forward { *key } else { key.reversed() };
+    let record = flows.begin(&key, now_ns, shared, sink)?;
+    flows.tcp_mut(record).connection = fresh;
+    note(outcome.anomalies, flows.flow(record).serial, shared, sink);
+    data(flows, record, first, arrived, shared, sink);
+    Ok((record, first, true))
+}
+
+#[inline]
+fn note(anomalies: EventSet<Anomaly>, serial: u64, shared: &mut Shared, sink: &mut impl Sink) {
+    if anomalies.is_empty() {
+        return;
+    }
+    for anomaly in anomalies.iter() {
+        shared.anomalies.count(anomaly);
+        sink.anomaly(serial, anomaly);
+    }
+}
+
+/// Puts an accepted segment's data in order.
+fn data<K: Key>(
+    flows: &mut Flows<K>,
+    record: Record,
+    direction: Direction,
+    arrived: &Arrived<'_>,
+    shared: &mut Shared,
+    sink: &mut impl Sink,
+) {
+    let Some(reassembler) = &mut shared.reassembler else { return };
+    let serial = flows.flow(record).serial;
+    let tcp = flows.tcp_mut(record);
+    if tcp.connection.state() == tcp::State::Reset {
+        return shared.finish(serial, &mut tcp.streams, sink);
+    }
+    let [forward, reverse] = &mut tcp.streams;
+    let (own, other) = match direction {
+        Direction::Forward => (forward, reverse),
+        Direction::Reverse => (reverse, forward),
+    };
+    if !arrived.payload.is_empty() {
+        deliver(reassembler, own, &tcp.connection, direction, arrived, &mut |chunk| {
+            sink.chunk(serial, direction, chunk);
+        });
+    }
+    let back = direction.reversed();
+    if let Some(acked) = tcp.connection.acknowledged(back) {
+        reassembler.acknowledged(other, acked, &mut |chunk| sink.chunk(serial, back, chunk));
+    }
+}
+
+/// Gives a segment's data to its stream, which starts where the connection does.
+fn deliver(
+    reassembler: &mut Reassembler,
+    stream: &mut Stream,
+    connection: &Connection,
+    direction: Direction,
+    arrived: &Arrived<'_>,
+    sink: &mut impl FnMut(crate::reassembly::Chunk<'_>),
+) {
+    if !stream.is_started()
+        && let Some(first) = connection.first_sequence(direction)
+    {
+        *stream = Stream::starting_at(first);
+    }
+    reassembler.segment(stream, arrived.segment.data_sequence(), arrived.payload, sink);
+}
