@@ -24,6 +24,9 @@ pub trait FlowKey: Copy + Eq + Hash + Debug + Send + Sync + Zeroable + 'static {
     /// The type of its addresses.
     type Address: Address;
 
+    /// The key of all zeros: unused memory.
+    const ZERO: Self;
+
     /// Source address.
     fn source(&self) -> Self::Address;
 
@@ -192,6 +195,8 @@ macro_rules! rest_getters {
 impl FlowKey for Key4 {
     type Address = u32;
 
+    const ZERO: Self = Self { addresses: 0, rest: 0 };
+
     #[inline(always)]
     fn source(&self) -> u32 {
         (self.addresses >> 32) as u32
@@ -223,6 +228,8 @@ impl FlowKey for Key4 {
 
 impl FlowKey for Key6 {
     type Address = u128;
+
+    const ZERO: Self = Self { source: [0; 2], destination: [0; 2], rest: 0 };
 
     #[inline(always)]
     fn source(&self) -> u128 {
