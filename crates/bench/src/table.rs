@@ -77,7 +77,10 @@ pub fn figure(row: &Row, figure: f64) -> String {
         Metric::AlienShare | Metric::ReseedShare => format!("{figure:.2e}"),
         Metric::DeltaEntropy => format!("{figure:.1} bits"),
         Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),
-        Metric::Flows => rate(figure),
+        Metric::ListedShare | Metric::FirstHit => format!("{:.2} %", figure * 100.0),
+        Metric::FalsePositives | Metric::FalselyMatched => format!("{:.4} %", figure * 100.0),
+        Metric::Comparisons => format!("{figure:.2}"),
+        Metric::Flows | Metric::MemoryBytes => rate(figure),
         Metric::PacketTime
         | Metric::PortTime
         | Metric::PollTime

@@ -144,6 +144,12 @@ impl FlowHash {
         (self.word >> 32) as u32
     }
 
+    /// The keyed hash: its upper half chooses the bucket. For other tables with the same sessions.
+    #[inline(always)]
+    pub const fn word(self) -> u64 {
+        self.word
+    }
+
     /// The signature: never 0.
     #[inline(always)]
     pub const fn signature(self) -> u32 {
