@@ -10,7 +10,7 @@ use scalebricks_console::quantity::short_count;
 use scalebricks_tables::dhash::{Direction, FlowHash, FlowKey, Key4};
 use scalebricks_tables::prefetch_read;
 
-pub(super) const NAME: &str = "chained hash";
+pub(crate) const NAME: &str = "chained hash";
 
 /// Buckets of Libnids, if its user says nothing.
 pub(super) const LIBNIDS_BUCKETS: usize = 1040;
@@ -33,7 +33,7 @@ pub(super) struct Chained {
 impl Chained {
     /// A table for so many sessions in so many buckets, whose records are in random order or in that of arrival.
     pub(super) fn new(sessions: usize, buckets: usize, in_order: bool) -> Self {
-        let unused = Entry { key: super::trace::key_of(&[0; super::trace::FRAME_BYTES]), next: ABSENT };
+        let unused = Entry { key: Key4::ZERO, next: ABSENT };
         Self {
             heads: vec![ABSENT; buckets.max(1)],
             entries: vec![unused; sessions],

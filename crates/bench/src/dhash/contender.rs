@@ -2,7 +2,7 @@
 
 use super::trace::{Frame, direction, key_of};
 use crate::error::BenchError;
-use scalebricks_tables::dhash::{Direction, FlowHash, FlowHasher, Key4};
+use scalebricks_tables::dhash::{Direction, FlowHash, FlowHasher, FlowKey, Key4};
 use scalebricks_types::HashSeed;
 use scalebricks_types::mix::SplitMix64;
 
@@ -34,7 +34,7 @@ pub(super) struct Counts {
 }
 
 /// A table that takes part. All calls have up to [`BATCH`] packets and as many hashes and answers.
-pub(super) trait Contender: Send {
+pub(super) trait Contender: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// What distinguishes it from others of its name.
@@ -121,7 +121,7 @@ pub(super) fn read<'a>(
 
 /// Space for the keys and hashes of a batch.
 pub(super) fn space() -> ([Key4; BATCH], [FlowHash; BATCH]) {
-    (std::array::from_fn(|_| key_of(&[0; 67])), [FlowHash::default(); BATCH])
+    ([Key4::ZERO; BATCH], [FlowHash::default(); BATCH])
 }
 
 /// Fills a table with the sessions of a round's packets; returns their records.

@@ -8,8 +8,8 @@ use scalebricks_tables::cuckoo::CuckooTable;
 use scalebricks_tables::dhash::{FlowHash, Key4};
 use scalebricks_types::{KeyHash, KeyHasher};
 
-pub(super) const CUCKOO: &str = "cuckoo";
-pub(super) const HASHBROWN: &str = "hashbrown";
+pub(crate) const CUCKOO: &str = "cuckoo";
+pub(crate) const HASHBROWN: &str = "hashbrown";
 
 /// The bit of a value for which the first packet's ends were exchanged.
 const SWAPPED: u32 = 1 << 31;

@@ -273,7 +273,7 @@ fn best_buckets(bench: &mut BenchRun<'_>, bed: Bed<'_>) -> Result<f64, BenchErro
     let first = bench.rows().len();
     let mut turns = Vec::new();
     for per_session in BUCKETS_PER_SESSION {
-        let make = |sessions: usize| -> Result<Box<dyn Contender>, BenchError> {
+        let make = move |sessions: usize| -> Result<Box<dyn Contender>, BenchError> {
             Ok(Box::new(Chained::new(sessions, buckets(sessions, per_session), false)))
         };
         turns.push(lookups(bench, bed, &bed.fill(&(Box::new(make) as Make))?, Some(SEARCH)));

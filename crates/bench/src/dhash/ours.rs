@@ -8,7 +8,7 @@ use scalebricks_tables::dhash::{
 };
 use scalebricks_types::HashSeed;
 
-pub(super) const NAME: &str = "dhash";
+pub(crate) const NAME: &str = "dhash";
 
 /// A table with the paper's load, of fixed size.
 pub(super) fn config(sessions: usize, signature: Signature, secret: HashSeed) -> Config {

@@ -113,26 +113,31 @@ fn false_positives(bench: &mut BenchRun<'_>, trace: &Trace, signature: Signature
 /// Lookups, and what they compared.
 #[derive(Default)]
 struct Counted {
-    lookups: f64,
-    hits: f64,
-    first_hits: f64,
-    of_hits: f64,
-    comparisons: f64,
+    lookups: usize,
+    comparisons: usize,
+    hits: usize,
+    first_hits: usize,
+    of_hits: usize,
 }
 
 impl Counted {
-    /// A lookup of each of these keys, each counted `times` times.
-    fn probe(&mut self, table: &DHash<Key4>, hasher: &FlowHasher, key: &Key4, times: f64) {
+    /// A lookup of this key, counted `times` times.
+    fn probe(&mut self, table: &DHash<Key4>, hasher: &FlowHasher, key: &Key4, times: usize) {
         let probe = table.probe(key, hasher.hash(key));
-        let comparisons = f64::from(probe.comparisons);
+        let comparisons = times * probe.comparisons as usize;
         self.lookups += times;
-        self.comparisons += times * comparisons;
+        self.comparisons += comparisons;
         if probe.found.is_some() {
             self.hits += times;
-            self.of_hits += times * comparisons;
-            self.first_hits += if probe.comparisons == 1 { times } else { 0.0 };
+            self.of_hits += comparisons;
+            self.first_hits += if probe.comparisons == 1 { times } else { 0 };
         }
     }
+}
+
+/// A quotient of counts.
+fn share(part: usize, whole: usize) -> f64 {
+    part as f64 / whole as f64
 }
 
 /// Table V: comparisons slot by slot over a whole trace: a failed search per session, 18 searches in the full table
@@ -144,19 +149,18 @@ fn comparisons(bench: &mut BenchRun<'_>, trace: &Trace, has_major_location: bool
     let mut table = DHash::new(&config, Records::new()).of(NAME)?;
     let mut counted = Counted::default();
     for key in &trace.keys {
-        counted.probe(&table, &hasher, key, 1.0);
+        counted.probe(&table, &hasher, key, 1);
         table.add(key).of(NAME)?;
     }
     for key in &trace.keys {
-        counted.probe(&table, &hasher, key, (PACKETS_OF_A_SESSION - 2) as f64);
+        counted.probe(&table, &hasher, key, PACKETS_OF_A_SESSION - 2);
     }
     for key in &trace.keys {
-        counted.probe(&table, &hasher, key, 1.0);
+        counted.probe(&table, &hasher, key, 1);
         ensure(table.remove(key), NAME, || format!("{key:?} is missing"))?;
     }
-    let sessions = trace.sessions() as f64;
-    let packets = PACKETS_OF_A_SESSION as f64;
-    let is_whole = counted.lookups == sessions * packets && counted.hits == sessions * (packets - 1.0);
+    let (sessions, packets) = (trace.sessions(), PACKETS_OF_A_SESSION);
+    let is_whole = (counted.lookups, counted.hits) == (sessions * packets, sessions * (packets - 1));
     ensure(is_whole && table.is_empty(), NAME, || "a lookup of the trace is wrong")?;
     let variant = if has_major_location { WITH_MAJOR } else { WITHOUT_MAJOR };
     let case = |what: &str| -> Case {
@@ -167,8 +171,8 @@ fn comparisons(bench: &mut BenchRun<'_>, trace: &Trace, has_major_location: bool
         })
     };
     let (hits, all) = (case("hits"), case(""));
-    bench.add_exact(hits.clone(), Metric::FirstHit, counted.first_hits / counted.hits);
-    bench.add_exact(hits, Metric::Comparisons, counted.of_hits / counted.hits);
-    bench.add_exact(all, Metric::Comparisons, counted.comparisons / counted.lookups);
+    bench.add_exact(hits.clone(), Metric::FirstHit, share(counted.first_hits, counted.hits));
+    bench.add_exact(hits, Metric::Comparisons, share(counted.of_hits, counted.hits));
+    bench.add_exact(all, Metric::Comparisons, share(counted.comparisons, counted.lookups));
     Ok(())
 }
