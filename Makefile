@@ -57,6 +57,9 @@ figures-concise: ## repeat the Concise paper's tables and figures: docs/concise-
 figures-router: ## repeat the RouteBricks paper's tables and figures: docs/router-figures.md; needs DPDK (ARGS="--routes FILE,FILE")
 	@scripts/router-figures.sh $(ARGS)
 
+figures-dhash: ## repeat the DHash paper's tables: docs/dhash-figures.md; needs DPDK
+	@scripts/bench.sh --dpdk dhash --page dhash-figures $(ARGS)
+
 demo-page: ## update the demonstration's output and picture in the README
 	$(CARGO) run --release --locked -p scalebricks --bin scalebricks -- demo --page $(ARGS)
 	@$(CARGO) run --release --locked -p scalebricks-bench -- pages

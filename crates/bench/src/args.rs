@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 15] = [
+pub const NAMES: [&str; 16] = [
     "setsep-build",
     "setsep-lookup",
     "setsep-update",
@@ -24,6 +24,7 @@ pub const NAMES: [&str; 15] = [
     "setsep-space",
     "fib",
     "lpm",
+    "dhash",
     "setsep-figures",
     "capacity",
     "router",
@@ -50,6 +51,7 @@ with --quick), with the minimum and maximum beside it. docs/benchmarks.md descri
   setsep-space    bits per key, fallback keys, fullest group
   fib             the exact table: lookups and inserts at 95 % load
   lpm             longest-prefix match on full BGP tables: load, lookups and updates
+  dhash           reproduces tables of the DHash paper: sessions that packets add, find and delete, beside other tables
   othello-update  the updates of Othello, in four sizings, with bits per key
   concise         reproduces figures and tables of the Concise paper; --part selects some
   choice          SetSep, Othello or a full copy: memory, lookups and changes by flows and nodes
@@ -136,7 +138,7 @@ pub struct BenchArgs {
     pub svg: Option<PathBuf>,
 
     /// Store the results in docs/data and regenerate the pages that show them. KIND is tables, choosing,
-    /// figures, concise-figures, gateway-figures, router-figures or control. Refused with changed sources, with --quick and
+    /// figures, concise-figures, gateway-figures, router-figures, dhash-figures or control. Refused with changed sources, with --quick and
     /// with fewer than three runs
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(MEASURED.map(|kind| kind.name)))]
     pub page: Option<String>,

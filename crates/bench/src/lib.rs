@@ -5,6 +5,7 @@
 //! | [`args`], [`options`] | command line |
 //! | [`bench`](mod@bench), [`bench_run`] | runs the benchmarks; the context of one that runs |
 //! | [`baselines`] | structures that the Concise paper compares Othello with |
+//! | [`dhash`] | sessions that packets add, find and delete |
 //! | [`benches`] | benchmarks of the tables |
 //! | [`structures`] | the structures under test |
 //! | [`figures`] | figures and tables of both papers |
@@ -26,6 +27,7 @@ pub mod baselines;
 pub mod bench;
 pub mod bench_run;
 pub mod benches;
+pub mod dhash;
 pub mod error;
 pub mod figures;
 pub mod gateway;

@@ -124,6 +124,18 @@ metrics! {
     LinksPerPacket = "links_per_packet", "links";
     /// Flows that fit in a cluster.
     Flows = "flows", "flows";
+    /// Share of the sessions that are in conflict lists.
+    ListedShare = "listed_share", "share";
+    /// Signatures of other sessions that equal the sought one, per lookup.
+    FalsePositives = "false_positives", "share";
+    /// Share of the sessions whose lookups meet such a signature.
+    FalselyMatched = "falsely_matched", "share";
+    /// Share of the lookups that find their session at the first slot compared.
+    FirstHit = "first_hit", "share";
+    /// Signatures compared one by one, per lookup.
+    Comparisons = "comparisons", "slots";
+    /// Memory.
+    MemoryBytes = "memory_bytes", "bytes";
 }
 
 impl Metric {

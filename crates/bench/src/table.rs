@@ -72,12 +72,16 @@ pub fn figure(row: &Row, figure: f64) -> String {
         | Metric::Reseeded
         | Metric::Instructions => format!("{figure:.0}"),
         Metric::Loss => format!("{figure:.1} %"),
-        Metric::ShareOfLimit | Metric::HugePages | Metric::LinksPerPacket => format!("{figure:.2}"),
+        Metric::ShareOfLimit | Metric::HugePages | Metric::LinksPerPacket | Metric::Comparisons => {
+            format!("{figure:.2}")
+        }
         Metric::PacketLoss => format!("{:.3} %", figure * 100.0),
         Metric::AlienShare | Metric::ReseedShare => format!("{figure:.2e}"),
         Metric::DeltaEntropy => format!("{figure:.1} bits"),
         Metric::Iterations | Metric::CacheLines => format!("{figure:.1}"),
-        Metric::Flows => rate(figure),
+        Metric::ListedShare | Metric::FirstHit => format!("{:.2} %", figure * 100.0),
+        Metric::FalsePositives | Metric::FalselyMatched => format!("{:.4} %", figure * 100.0),
+        Metric::Flows | Metric::MemoryBytes => rate(figure),
         Metric::PacketTime
         | Metric::PortTime
         | Metric::PollTime

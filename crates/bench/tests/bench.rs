@@ -71,6 +71,9 @@ fn check(row: &Value) {
         | "fsync_rate" => "1/s",
         "bits_per_key" | "delta_entropy" => "bits",
         "loss" => "percent",
+        "listed_share" | "false_positives" | "falsely_matched" | "first_hit" => "share",
+        "comparisons" => "slots",
+        "memory_bytes" => "bytes",
         "alien_share" | "reseed_share" | "share_of_limit" | "packet_loss" | "huge_pages" => "share",
         "reseeded" => "ranges",
         "fallback_keys" | "max_group_load" | "ambiguous_names" => "keys",
@@ -226,6 +229,37 @@ fn every_part_of_the_concise_paper() {
     }
     assert!(there.contains(&("names alone".to_owned(), "name_time".to_owned())));
     assert!(there.contains(&("tuple-space".to_owned(), "bits_per_key".to_owned())));
+}
+
+#[test]
+fn sessions_of_the_dhash_paper() {
+    let rows = rows(&["dhash", "--quick", "--keys", "4096"]);
+    let mut want = set(&[
+        ("dhash", "listed_share"),
+        ("dhash", "false_positives"),
+        ("dhash", "falsely_matched"),
+        ("dhash", "first_hit"),
+        ("dhash", "comparisons"),
+        ("dhash", "memory_bytes"),
+        ("packets alone", "lookup_rate"),
+    ]);
+    let mut tables = vec!["dhash", "chained hash", "cuckoo", "hashbrown"];
+    if cfg!(feature = "dpdk") {
+        tables.push("rte_hash");
+    }
+    for table in tables {
+        want.extend(set(&[(table, "lookup_rate"), (table, "packet_rate")]));
+    }
+    assert_eq!(pairs(&rows), want);
+    // 1.0 M and 1,048,576 sessions in proportion.
+    let listed = rows.iter().filter(|row| row["metric"] == "listed_share");
+    assert_eq!(listed.map(|row| row["keys"].as_u64().unwrap()).collect::<Vec<_>>(), [3906, 4096]);
+    // The keyed signature has no false positive among so few sessions, and the literal reading of signature 3 has some.
+    let positives = |name: &str| -> f64 {
+        let of = rows.iter().filter(|row| row["metric"] == "false_positives" && row["format"] == name);
+        of.map(|row| row["median"].as_f64().unwrap()).sum()
+    };
+    assert!(positives("keyed") == 0.0 && positives("two-halves") == 0.0 && positives("mirrored-crc") > 0.0);
 }
 
 #[test]

@@ -115,6 +115,19 @@ impl<T: Zeroable> HugeSlice<T> {
         }
         Self::zeroed(len)
     }
+
+    /// [`Self::untouched`], or `None` if the system refuses to map so much. Below 2 MiB, and where nothing can be
+    /// mapped, it aborts as `untouched` does.
+    pub fn try_untouched(len: usize) -> Option<Self> {
+        let layout = Self::layout(len);
+        let is_mapped = cfg!(all(target_os = "linux", not(miri))) && layout.size() >= HUGE_PAGE;
+        #[cfg(all(test, not(loom)))]
+        let is_mapped = is_mapped && !guard_pages::are_wanted();
+        if is_mapped {
+            return Some(Self::from_raw(map(layout.size())?.cast(), len, true));
+        }
+        Some(Self::zeroed(len))
+    }
 }
 
 /// Fresh pages, all zeros, aligned to huge ones, which the system is asked for; `bytes` is a multiple of [`HUGE_PAGE`].
@@ -261,6 +274,12 @@ mod tests {
             slice.iter_mut().zip(1..).for_each(|(word, n)| *word = n);
             assert_eq!(slice.iter().sum::<u64>(), (len as u64) * (len as u64 + 1) / 2);
         }
+        assert!(cfg!(miri) || HugeSlice::<u64>::try_untouched(1 << 47).is_none(), "2^50 bytes");
+        assert_eq!(HugeSlice::<u64>::try_untouched(9).as_deref(), Some(&[0; 9][..]));
+        assert!(
+            cfg!(miri)
+                || HugeSlice::<u64>::try_untouched(300_000).is_some_and(|slice| slice.len() == 300_000)
+        );
         let collected: HugeSlice<u32> = (0..5).collect();
         assert_eq!(*collected, [0, 1, 2, 3, 4]);
     }

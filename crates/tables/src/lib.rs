@@ -58,3 +58,8 @@ pub use weighted::{Spread, WeightError, WeightedActions};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tables.md")]
 struct Page;
+
+/// The example of the page about DHash.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/dhash.md")]
+struct DhashPage;

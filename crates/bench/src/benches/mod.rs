@@ -11,11 +11,12 @@ mod space;
 mod update;
 
 use crate::bench::Bench;
+use crate::dhash;
 use crate::figures::{self, capacity, concise};
 use crate::router;
 
 /// All benchmarks in the order in which they run.
-pub const ALL: [Bench; 12] = [
+pub const ALL: [Bench; 13] = [
     Bench { name: "setsep-build", run: build::run, draws_itself: false },
     Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },
     Bench { name: "setsep-update", run: update::setsep, draws_itself: false },
@@ -25,6 +26,7 @@ pub const ALL: [Bench; 12] = [
     Bench { name: "setsep-space", run: space::run, draws_itself: false },
     Bench { name: "fib", run: fib::run, draws_itself: false },
     Bench { name: "lpm", run: lpm::run, draws_itself: false },
+    Bench { name: "dhash", run: dhash::run, draws_itself: true },
     Bench { name: "setsep-figures", run: figures::run, draws_itself: true },
     Bench { name: "capacity", run: capacity::run, draws_itself: true },
     Bench { name: "router", run: router::run, draws_itself: true },

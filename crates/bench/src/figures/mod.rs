@@ -10,6 +10,7 @@
 //! | `construction`, `generation`, `group_load`, `batches`, `capacity` | Table 1; Figures 3 and 4; group loads; Figure 7; Figure 11 |
 //! | [`gateway`] | Figures 8 to 10 from the rows of the gateway benchmark |
 //! | [`router`] | the figures and tables of the RouteBricks paper |
+//! | [`dhash`] | the tables of the DHash paper |
 //! | [`concise`] | the figures and tables of the Concise paper |
 //! | [`tables`] | rows of other benchmarks as tables of `docs/measured.md` and `README.md` |
 //! | [`chart`] | how charts are drawn |
@@ -20,6 +21,7 @@ pub mod chart;
 pub mod cluster;
 pub mod concise;
 pub mod construction;
+pub mod dhash;
 pub mod gateway;
 pub mod generation;
 pub mod group_load;

@@ -40,14 +40,17 @@ impl<K: FlowKey> DHash<K> {
         assert_eq!(keys.len(), found.len(), "one answer per key");
         for ((keys, hashes), found) in keys.chunks(UNIT).zip(hashes.chunks(UNIT)).zip(found.chunks_mut(UNIT))
         {
-            hashes.iter().for_each(|&hash| self.prefetch_bucket(hash));
+            self.prefetch_buckets(hashes);
             compare::run(self.isa, FindUnit { table: self, keys, hashes, found });
         }
     }
 
+    /// Packets in a call of [`Self::find_or_add_batch`], at most.
+    pub const BATCH: usize = UNIT;
+
     /// The sessions of a batch of packets; adds those that are not there. Equal to [`Self::find_or_add`] of each key
-    /// in order, but for the moment of growth: before each unit of 64 packets, so that the records returned for a
-    /// unit of at most [`Self::BATCH`] packets are valid together.
+    /// in order, but for the moment of growth: before the first lookup, for as many sessions as there are packets. So
+    /// all records that it returns are valid together.
     ///
     /// # Errors
     /// Each packet has its own result.
@@ -61,9 +64,6 @@ impl<K: FlowKey> DHash<K> {
         self.find_or_add_unit(keys, &hashes[..keys.len()], added);
     }
 
-    /// Packets in a call of [`Self::find_or_add_batch`], at most.
-    pub const BATCH: usize = UNIT;
-
     /// [`Self::find_or_add_batch`] with the hashes that [`Self::hash`] gives.
     ///
     /// # Panics
@@ -76,7 +76,7 @@ impl<K: FlowKey> DHash<K> {
     ) {
         assert!(keys.len() <= UNIT, "{} keys in a batch of at most {UNIT}", keys.len());
         assert_eq!(keys.len(), hashes.len(), "one hash per key");
-        hashes.iter().for_each(|&hash| self.prefetch_bucket(hash));
+        self.prefetch_buckets(hashes);
         self.find_or_add_unit(keys, hashes, added);
     }
 
@@ -100,6 +100,12 @@ impl<K: FlowKey> DHash<K> {
         for (key, hash) in keys.iter().zip(hashes) {
             *hash = self.hash(key);
             self.prefetch_bucket(*hash);
+        }
+    }
+
+    fn prefetch_buckets(&self, hashes: &[FlowHash]) {
+        for &hash in hashes {
+            self.prefetch_bucket(hash);
         }
     }
 

@@ -8,6 +8,10 @@ use scalebricks_types::HashSeed;
 /// conflict list.
 pub const MEAN_SESSIONS: u32 = 10;
 
+/// Sessions per bucket for which [`Config::growing`] plans. Until a bucket is split, it has up to twice as many as the
+/// others. With a mean of 8, at most one session in 75 is in a list at any time; with 10 it would be one in 25.
+pub const GROWING_MEAN_SESSIONS: u32 = 8;
+
 /// The maximum number of records: slots of all buckets and entries of the pool. Records are numbered with 32 bits.
 pub const MAX_RECORDS: u64 = u32::MAX as u64;
 
@@ -75,13 +79,20 @@ impl Config {
         }
     }
 
-    /// A table that begins with room for `sessions` sessions and grows up to room for `max_sessions`.
+    /// A table that begins with room for `sessions` sessions and grows up to room for `max_sessions`, with
+    /// [`GROWING_MEAN_SESSIONS`] per bucket.
     pub fn growing(sessions: u32, max_sessions: u32, secret: HashSeed) -> Self {
-        let most = Self::for_sessions(max_sessions.max(sessions), secret);
-        let growth = Growth::Linear { max_buckets: most.buckets, mean_sessions: MEAN_SESSIONS };
+        let mean_sessions = GROWING_MEAN_SESSIONS;
+        let buckets = |sessions: u32| sessions.div_ceil(mean_sessions).max(1);
+        let max_sessions = max_sessions.max(sessions);
         let first = Self::for_sessions(sessions, secret);
-        let pool = Pool { entries: first.pool.entries, max_entries: most.pool.max_entries };
-        Self { growth, pool, ..first }
+        let max_entries = Self::for_sessions(max_sessions, secret).pool.max_entries;
+        Self {
+            buckets: buckets(sessions),
+            growth: Growth::Linear { max_buckets: buckets(max_sessions), mean_sessions },
+            pool: Pool { max_entries, ..first.pool },
+            ..first
+        }
     }
 
     /// The maximum number of buckets.

@@ -41,6 +41,9 @@ pub trait FlowKey: Copy + Eq + Hash + Debug + Send + Sync + Zeroable + 'static {
     /// The type of its addresses.
     type Address: Address;
 
+    /// The key of all zeros: unused memory.
+    const ZERO: Self;
+
     /// Source address.
     fn source(&self) -> Self::Address;
 
@@ -139,6 +142,18 @@ impl Key4 {
             _ => None,
         }
     }
+
+    /// The two words whose hash is the session's, equal for both directions: an end (address and port) and the zone;
+    /// the other end and the protocol. The smaller end comes first, and the flag says whether that is the
+    /// destination. Tables that know no directions can store these words as keys.
+    #[inline(always)]
+    pub const fn canonical(&self) -> ([u64; 2], bool) {
+        let source = (self.addresses >> 32) << 16 | self.rest >> 48;
+        let destination = (self.addresses & 0xFFFF_FFFF) << 16 | (self.rest >> 32 & 0xFFFF);
+        let is_swapped = destination < source;
+        let (low, high) = if is_swapped { (destination, source) } else { (source, destination) };
+        ([low << 16 | (self.rest >> 16 & 0xFFFF), high << 16 | self.rest & 0xFF], is_swapped)
+    }
 }
 
 impl Key6 {
@@ -209,6 +224,8 @@ macro_rules! rest_getters {
 impl FlowKey for Key4 {
     type Address = u32;
 
+    const ZERO: Self = Self { addresses: 0, rest: 0 };
+
     #[inline(always)]
     fn source(&self) -> u32 {
         (self.addresses >> 32) as u32
@@ -226,20 +243,17 @@ impl FlowKey for Key4 {
         Self { addresses: self.addresses.rotate_left(32), rest: with_ports_swapped(self.rest) }
     }
 
-    /// `SipHash` of two words: an end (address and port) and the zone; the other end and the protocol. The smaller
-    /// end comes first.
+    /// `SipHash` of the [canonical](Key4::canonical) words.
     #[inline(always)]
     fn keyed_hash(&self, hasher: &KeyHasher) -> u64 {
-        let end = |address: u32, port: u16| u64::from(address) << 16 | u64::from(port);
-        let source = end(self.source(), self.source_port());
-        let destination = end(self.destination(), self.destination_port());
-        let (low, high) = (source.min(destination), source.max(destination));
-        keyed_pair(hasher, [low << 16 | u64::from(self.zone()), high << 16 | u64::from(self.protocol())])
+        keyed_pair(hasher, self.canonical().0)
     }
 }
 
 impl FlowKey for Key6 {
     type Address = u128;
+
+    const ZERO: Self = Self { source: [0; 2], destination: [0; 2], rest: 0 };
 
     #[inline(always)]
     fn source(&self) -> u128 {
@@ -326,6 +340,13 @@ mod tests {
             prop_assert_eq!(short.direction_of(&short), Some(Direction::Forward));
             let expected = if (a, p) == (b, q) { Direction::Forward } else { Direction::Reverse };
             prop_assert_eq!(short.direction_of(&short.reversed()), Some(expected));
+            let (words, is_swapped) = short.canonical();
+            prop_assert_eq!(short.reversed().canonical().0, words);
+            prop_assert_eq!(is_swapped, (b, q) < (a, p));
+            let end = |word: u64| ((word >> 32) as u32, (word >> 16) as u16);
+            let ends = if is_swapped { [(b, q), (a, p)] } else { [(a, p), (b, q)] };
+            prop_assert_eq!(words.map(end), ends);
+            prop_assert_eq!(words.map(|word| word as u16), [zone, u16::from(protocol)]);
             let other = Key4::new(a.into(), b.into(), protocol, p, q, zone ^ 1);
             prop_assert_eq!(short.direction_of(&other), None);
         }

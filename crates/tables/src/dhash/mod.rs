@@ -52,7 +52,7 @@
 //!
 //! # Growth, expiry and limits
 //!
-//! The table grows by linear hashing: one bucket is split per added session, so no call does more than a bounded piece
+//! The table grows by linear hashing: at most one bucket is split per added session, so no call does more than a bounded piece
 //! of work and no lookup has to wait. Address space is reserved for the maximum size at the start, so that nothing is
 //! copied; the pages come when they are first used. A table never shrinks.
 //!
@@ -113,7 +113,7 @@ mod table;
 mod tests;
 
 pub use compare::SLOTS;
-pub use config::{Config, ConfigError, Growth, MAX_RECORDS, MEAN_SESSIONS, Pool};
+pub use config::{Config, ConfigError, GROWING_MEAN_SESSIONS, Growth, MAX_RECORDS, MEAN_SESSIONS, Pool};
 pub use key::{Direction, FlowKey, Key4, Key6};
 pub use memory::Memory;
 pub use probe::Probe;

@@ -28,7 +28,7 @@ impl Placement {
     #[inline(always)]
     pub(super) const fn bucket(self, hash: FlowHash) -> usize {
         let index = hash.index();
-        let first = (index as u64 * self.first as u64 >> 32) as u32;
+        let first = ((index as u64 * self.first as u64) >> 32) as u32;
         let low = first + self.first * (index & ((1 << self.level) - 1));
         let is_split = (low < self.split) as u32 & index >> self.level;
         (low + (self.first << self.level) * is_split) as usize

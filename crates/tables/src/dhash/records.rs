@@ -23,8 +23,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Record(u32);
 
 impl Record {
+    /// The record with this number, as one that was stored in a packet's annotation. Tables answer for any number:
+    /// [`DHash::key`](super::DHash::key) with `None` if no session has it.
     #[inline(always)]
-    pub(super) const fn new(index: u32) -> Self {
+    pub const fn new(index: u32) -> Self {
         Self(index)
     }
 

@@ -144,6 +144,12 @@ impl FlowHash {
         (self.word >> 32) as u32
     }
 
+    /// The keyed hash: its upper half chooses the bucket. For other tables with the same sessions.
+    #[inline(always)]
+    pub const fn word(self) -> u64 {
+        self.word
+    }
+
     /// The signature: never 0.
     #[inline(always)]
     pub const fn signature(self) -> u32 {
@@ -154,7 +160,7 @@ impl FlowHash {
     /// directions of a session get the same number.
     #[inline(always)]
     pub const fn pipeline(self, pipelines: u32) -> u32 {
-        ((mix64(self.word) >> 32) * pipelines as u64 >> 32) as u32
+        (((mix64(self.word) >> 32) * pipelines as u64) >> 32) as u32
     }
 
     /// The slot where a search starts, the paper's major location. It is the signature modulo 16, or for signature 4

@@ -8,7 +8,7 @@ use super::pool::{ConflictPool, EntryId};
 use super::records::{Cells, Column, Extent, Record, Records, StartedRecords};
 use super::signature::{FlowHash, FlowHasher};
 use super::sweep::Hand;
-use crate::huge::HugeSlice;
+use crate::huge::{HugeSlice, Zeroable};
 use crate::isa::{AvailableIsa, Isa};
 
 /// A session that a lookup found.
@@ -121,9 +121,9 @@ impl<K: FlowKey> DHash<K> {
         Ok(Self {
             hasher: FlowHasher::with_isa(config.signature, config.secret, isa),
             place: Placement::new(config.buckets),
-            lines: reserved(max_buckets, buckets, [0; SLOTS]),
-            heads: reserved(max_buckets, buckets, 0),
-            keys: HugeSlice::untouched(max_slots + max_entries),
+            lines: reserved(max_buckets, buckets, [0; SLOTS])?,
+            heads: reserved(max_buckets, buckets, 0)?,
+            keys: reserved(max_slots + max_entries, buckets * SLOTS, K::ZERO)?,
             pool,
             records: records.start(extent)?,
             isa: AvailableIsa::new(isa),
@@ -166,13 +166,11 @@ impl<K: FlowKey> DHash<K> {
     #[inline]
     pub fn find_or_add(&mut self, key: &K) -> Result<Added, AddError> {
         let hash = self.hash(key);
-        match self.find_hashed(key, hash) {
-            Some(Found { record, direction }) => Ok(Added { record, direction, is_new: false }),
-            None => {
-                self.grow_for(1);
-                self.add_absent(key, hash)
-            }
+        if let Some(Found { record, direction }) = self.find_hashed(key, hash) {
+            return Ok(Added { record, direction, is_new: false });
         }
+        self.grow_for(1);
+        self.add_absent(key, hash)
     }
 
     /// Adds a session, and returns its record; `None` if it is already there, in either direction.
@@ -295,13 +293,11 @@ impl<K: FlowKey> DHash<K> {
     }
 
     pub(super) fn is_used(&self, record: Record) -> bool {
-        match record.at().checked_sub(self.max_slots()) {
-            Some(entry) => self.pool.record_of(entry).is_some(),
-            None => {
-                let bucket = record.at() / SLOTS;
-                bucket < self.buckets() && self.lines[bucket][record.at() % SLOTS] != 0
-            }
+        if let Some(entry) = record.at().checked_sub(self.max_slots()) {
+            return self.pool.record_of(entry).is_some();
         }
+        let (bucket, slot) = (record.at() / SLOTS, record.at() % SLOTS);
+        bucket < self.buckets() && self.lines[bucket][slot] != 0
     }
 
     /// An array of the records, to read.
@@ -384,10 +380,11 @@ pub(super) const fn slot_record(bucket: usize, slot: usize) -> Record {
 }
 
 /// Memory for `max` items of which the first `len` are touched now.
-fn reserved<T: crate::huge::Zeroable + Copy>(max: usize, len: usize, zero: T) -> HugeSlice<T> {
-    let mut items = HugeSlice::untouched(max);
+fn reserved<T: Zeroable + Copy>(max: usize, len: usize, zero: T) -> Result<HugeSlice<T>, ConfigError> {
+    let bytes = max as u64 * size_of::<T>() as u64;
+    let mut items = HugeSlice::try_untouched(max).ok_or(ConfigError::OutOfMemory { bytes })?;
     items[..len].fill(zero);
-    items
+    Ok(items)
 }
 
 /// Compares one line.

@@ -5,7 +5,7 @@
 mod dpdk;
 pub mod family;
 mod ours;
-mod pages;
+pub(crate) mod pages;
 pub mod routes;
 mod table;
 #[cfg(test)]
@@ -50,7 +50,7 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let is_generated = bench.options.routes.is_empty();
     let v4 = if is_generated { generated(if quick { 50_000 } else { 500_000 }) } else { v4 };
     let v6 = if is_generated { generated(if quick { 10_000 } else { 50_000 }) } else { v6 };
-    let _equal = pages::EqualPages::settle(bench.console)?;
+    let _equal = pages::EqualPages::settle("lpm", bench.console)?;
     one::<Ipv4Addr>(bench, v4)?;
     one::<Ipv6Addr>(bench, v6)
 }

@@ -33,7 +33,7 @@ impl EqualPages {
     /// # Errors
     /// None.
     #[expect(clippy::unnecessary_wraps, reason = "it can fail with DPDK")]
-    pub const fn settle(_: &Console) -> Result<Self, BenchError> {
+    pub const fn settle(_: &str, _: &Console) -> Result<Self, BenchError> {
         Ok(Self { has_disabled: false })
     }
 }
@@ -44,7 +44,7 @@ impl EqualPages {
     ///
     /// # Errors
     /// [`BenchError::Structure`] if DPDK does not start.
-    pub fn settle(console: &Console) -> Result<Self, BenchError> {
+    pub fn settle(name: &str, console: &Console) -> Result<Self, BenchError> {
         use crate::gateway::dpdk;
         let is_started = dpdk::has_huge_pages().is_some();
         let mut equal = Self { reserved: None, has_disabled: false };
@@ -54,11 +54,14 @@ impl EqualPages {
         dpdk::start(0)?;
         if dpdk::has_huge_pages() == Some(false) {
             equal.has_disabled = disable_transparent_huge_pages(true).is_ok();
-            console.note(if equal.has_disabled {
-                "lpm: cannot reserve huge pages for DPDK: all tables are on ordinary pages"
-            } else {
-                "lpm: DPDK's tables are on ordinary pages, ours on transparent huge ones: ratios are upper limits"
-            });
+            console.note(&format!(
+                "{name}: {}",
+                if equal.has_disabled {
+                    "cannot reserve huge pages for DPDK: all tables are on ordinary pages"
+                } else {
+                    "DPDK's tables are on ordinary pages, ours on transparent huge ones: ratios are upper limits"
+                }
+            ));
         }
         Ok(equal)
     }

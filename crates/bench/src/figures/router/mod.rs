@@ -63,7 +63,7 @@ impl Rows {
 }
 
 /// A row's rate in millions, with its range; a mark if its threads shared a core.
-fn millions(row: Option<&Row>) -> String {
+pub(super) fn millions(row: Option<&Row>) -> String {
     spread(row, 1e6)
 }
 

@@ -7,6 +7,7 @@ use super::super::linear;
 use super::super::params::Params;
 use super::super::solver::{self, GroupKeys, Solver};
 use super::*;
+use crate::isa::Isa;
 use proptest::prelude::*;
 use scalebricks_types::PartitionCount;
 
