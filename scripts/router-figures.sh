@@ -16,7 +16,7 @@ quick=
 for word in "$@"; do if [ "$word" = --quick ]; then quick=1; fi; done
 
 # As scripts/bench.sh builds it.
-export RUSTFLAGS="${RUSTFLAGS:-} -C target-cpu=native"
+export RUSTFLAGS="${RUSTFLAGS:-} -C target-cpu=native -C target-feature=-sha"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/native"
 cargo build --release --locked --package scalebricks-bench --features peers,dpdk
 program=$CARGO_TARGET_DIR/release/scalebricks-bench

@@ -71,10 +71,9 @@ fn check(row: &Value) {
         | "fsync_rate" => "1/s",
         "bits_per_key" | "delta_entropy" => "bits",
         "loss" => "percent",
-        "listed_share" | "false_positives" | "falsely_matched" | "first_hit" => "share",
         "comparisons" => "slots",
-        "memory_bytes" => "bytes",
-        "alien_share" | "reseed_share" | "share_of_limit" | "packet_loss" | "huge_pages" => "share",
+        "listed_share" | "false_positives" | "falsely_matched" | "first_hit" | "alien_share"
+        | "reseed_share" | "share_of_limit" | "packet_loss" | "huge_pages" => "share",
         "reseeded" => "ranges",
         "fallback_keys" | "max_group_load" | "ambiguous_names" => "keys",
         "cache_lines" => "lines",
@@ -82,7 +81,7 @@ fn check(row: &Value) {
         | "latency_p99" | "latency_max" | "detection_time" | "repin_time" | "recovery_time" | "join_time" => {
             "ns"
         }
-        "delta_bytes" | "control_bytes" => "bytes",
+        "delta_bytes" | "control_bytes" | "memory_bytes" => "bytes",
         "ratio" => "times",
         other => panic!("unknown metric {other}"),
     };

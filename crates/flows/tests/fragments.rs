@@ -1,5 +1,7 @@
 //! Defragmentation: packets fragmented by `wire` or by hand come back whole; attacks are refused by name.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
 use proptest::prelude::*;
 use scalebricks_flows::fragments::{Config, Defragmented, Defragmenter, Event, Refusal};
 use scalebricks_wire::fragment::FragmentPlan;
@@ -33,7 +35,7 @@ fn fragment(offset: u16, more: bool, payload: &[u8]) -> Vec<u8> {
 
 fn fragment_of(source: [u8; 4], id: u16, offset: u16, more: bool, payload: &[u8]) -> Vec<u8> {
     let mut bytes = packet(source, id, payload);
-    bytes[6..8].copy_from_slice(&(u16::from(more) << 13 | offset / 8).to_be_bytes());
+    bytes[6..8].copy_from_slice(&((u16::from(more) << 13) | (offset / 8)).to_be_bytes());
     bytes[10..12].fill(0);
     let sum = checksum::checksum(&bytes[..20]);
     bytes[10..12].copy_from_slice(&sum.to_be_bytes());

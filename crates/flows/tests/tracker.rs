@@ -1,5 +1,7 @@
 //! The tracker on whole packets: flows of each protocol, exhaustion, timeouts, hostile input.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
 use proptest::prelude::*;
 use scalebricks_flows::Direction::{self, Forward, Reverse};
 use scalebricks_flows::reassembly::{self, Chunk};
