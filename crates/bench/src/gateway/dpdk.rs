@@ -11,6 +11,7 @@ use scalebricks_elements::gateway::FlowState;
 use scalebricks_io::PacketSource;
 use scalebricks_tables::{Fib, FibError, FibValue, GptReader, KeyBatch, prefetch_read};
 use scalebricks_types::{FlowKey, KeyHash, NodeHint};
+use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
@@ -30,12 +31,35 @@ const ROUTES_MIB: u64 = 1536;
 /// The free huge pages in MiB with which DPDK has tables of routes on them.
 pub const HUGE_MIB_FOR_ROUTES: u64 = BASE_MIB + ROUTES_MIB;
 
+/// The right to count and take the system's huge pages. Other processes of ours wait for it, so that none takes the pages
+/// that another has just found free.
+#[derive(Debug)]
+pub struct HugePagesLock {
+    _file: Option<File>,
+}
+
+impl HugePagesLock {
+    /// Waits for the other processes. Without huge pages in the kernel there is nothing to wait for.
+    pub fn take() -> Self {
+        let file = File::open("/sys/kernel/mm/hugepages").ok();
+        Self { _file: file.filter(|file| file.lock().is_ok()) }
+    }
+}
+
 /// Starts DPDK with memory for the tables of `flows` flows, and for tables of routes if there is enough: on
 /// huge pages if the system has reserved enough of them.
 ///
 /// # Errors
 /// [`BenchError::Structure`] if it does not start.
 pub fn start(flows: u64) -> Result<(), BenchError> {
+    start_alone(flows, &HugePagesLock::take())
+}
+
+/// As [`start`], for a caller that has changed the number of huge pages.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_alone(flows: u64, _: &HugePagesLock) -> Result<(), BenchError> {
     if EAL.get().is_some() {
         return Ok(());
     }

@@ -227,8 +227,8 @@ fn is_of(record: &Value, conversation: &Conversation) -> bool {
     record["protocol"] == "tcp"
         && record["source"] == source.as_str()
         && record["destination"] == destination.as_str()
-        && record["source_port"].to_string() == *source_port
-        && record["destination_port"].to_string() == *destination_port
+        && record["source_port"].as_u64() == source_port.parse().ok()
+        && record["destination_port"].as_u64() == destination_port.parse().ok()
         && record["first_ns"] == conversation.first_ns
 }
 

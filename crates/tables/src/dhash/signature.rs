@@ -37,7 +37,7 @@ use std::ops::BitXor;
 /// direction of a session with signature 4 finds it too.
 pub const INSTEAD_OF_ZERO: u32 = 0x0001_0001;
 
-/// A function from sessions to signatures. See the [table](self).
+/// A function from sessions to signatures. See [`dhash`](crate::dhash).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Signature {
     /// Ours: keyed, so nobody without the secret can aim at a signature.

@@ -10,7 +10,7 @@ use scalebricks_console::Console;
 /// Restores the system's settings when dropped.
 #[derive(Debug)]
 pub struct EqualPages {
-    /// The number of reserved pages before.
+    /// The number of pages that it has reserved.
     #[cfg(feature = "dpdk")]
     reserved: Option<u64>,
     /// Whether it has switched transparent huge pages off.
@@ -48,10 +48,12 @@ impl EqualPages {
         use crate::gateway::dpdk;
         let is_started = dpdk::has_huge_pages().is_some();
         let mut equal = Self { reserved: None, has_disabled: false };
+        let lock = dpdk::HugePagesLock::take();
         if !is_started && dpdk::free_huge_mib() < dpdk::HUGE_MIB_FOR_ROUTES {
             equal.reserved = reserve(dpdk::HUGE_MIB_FOR_ROUTES);
         }
-        dpdk::start(0)?;
+        dpdk::start_alone(0, &lock)?;
+        drop(lock);
         if dpdk::has_huge_pages() == Some(false) {
             equal.has_disabled = disable_transparent_huge_pages(true).is_ok();
             console.note(&format!(
@@ -71,14 +73,20 @@ impl EqualPages {
 #[cfg(feature = "dpdk")]
 const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 
-/// Reserves pages until `mib` MiB are free. Returns how many were reserved before, if it changed that.
+/// Reserves pages until `mib` MiB are free. Returns how many more are reserved, if it changed that.
 #[cfg(feature = "dpdk")]
 fn reserve(mib: u64) -> Option<u64> {
-    let before: u64 = std::fs::read_to_string(RESERVED).ok()?.trim().parse().ok()?;
     let missing_kib = mib.saturating_sub(crate::gateway::dpdk::free_huge_mib()) << 10;
     let more = missing_kib.div_ceil(huge_page_kib()?);
+    let before = reserved()?;
     std::fs::write(RESERVED, (before + more).to_string()).ok()?;
-    Some(before)
+    Some(more)
+}
+
+/// The number of reserved pages.
+#[cfg(feature = "dpdk")]
+fn reserved() -> Option<u64> {
+    std::fs::read_to_string(RESERVED).ok()?.trim().parse().ok()
 }
 
 /// The size of reserved huge pages.
@@ -95,9 +103,13 @@ impl Drop for EqualPages {
             let _ = disable_transparent_huge_pages(false);
         }
         #[cfg(feature = "dpdk")]
-        if let Some(before) = self.reserved {
-            // The system takes pages that DPDK still uses back when this process ends.
-            let _ = std::fs::write(RESERVED, before.to_string());
+        if let Some(more) = self.reserved {
+            // Another process may have reserved pages meanwhile; these stay. The system takes pages that DPDK still uses
+            // back when this process ends.
+            let _lock = crate::gateway::dpdk::HugePagesLock::take();
+            if let Some(now) = reserved() {
+                let _ = std::fs::write(RESERVED, now.saturating_sub(more).to_string());
+            }
         }
     }
 }
