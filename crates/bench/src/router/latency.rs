@@ -249,6 +249,7 @@ mod tests {
         let timeout = Some(Duration::from_micros(50));
         let trial = Server::new(&bed, Form::Fused, 16, timeout).unwrap().offer(1e4, time);
         assert_eq!((trial.offered, trial.left()), (200, 200));
-        assert!(trial.at(0.0) >= 5e4, "each waits for the timeout: {}", trial.at(0.0));
+        // Those that came while the thread waited leave with an older one.
+        assert!(trial.at(0.5) >= 5e4, "most wait for the timeout: {}", trial.at(0.5));
     }
 }
