@@ -233,7 +233,7 @@ stage_lab() {
     # Faults run separately, because a broken link stays visible in the kernels' counters; there, flows come from the
     # control plane. The outages below are one per guarantee; docs/outages.md has all.
     local outages=control-pair,internet-link,ran-switch,worker-stopped,node-killed,node-drained,log-lost-at-restart,second-death,isolation
-    local routers=routing,tunnel,cluster
+    local routers=routing,tunnel,strongswan,cluster
     # This stage checks packets, not rates, so the program built for the tests is sufficient.
     stage_build || return
     local -x SCALEBRICKS=$BUILT/scalebricks
@@ -247,7 +247,7 @@ stage_lab() {
         at_least "$(tr , '\n' <<<"${outages//,isolation/}" | wc -l)" "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-outages.log")" outages &&
         at_least 1 "$(grep -c 'a node dies: lost between living nodes' "$LOGS/lab-outages.log")" 'architectures whose isolation was checked' &&
         at_least "$(tr , '\n' <<<"$routers" | wc -l)" "$(grep -cE "^(${routers//,/|}) \([0-9]+ s\)$" "$LOGS/lab-router.log")" 'scenarios of the router' &&
-        at_least 80 "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-router.log")" 'checks of the router'
+        at_least 100 "$(grep -cE '^ok +[^ ].*: ' "$LOGS/lab-router.log")" 'checks of the router'
 }
 
 # Unit tests of the crates that differ from origin/main, or from the last commit if there is none; also uncommitted ones.

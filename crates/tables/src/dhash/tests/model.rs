@@ -214,7 +214,7 @@ proptest! {
 /// The same answers at each level of instructions, record by record.
 #[test]
 fn all_levels_choose_the_same_records() {
-    let sessions = if cfg!(miri) { 40 } else { 3000 };
+    let sessions = if cfg!(miri) { 12 } else { 3000 };
     for signature in Signature::ALL {
         let config = Config { signature, ..Config::growing(10, sessions, SECRET) };
         let tables: Vec<Vec<u32>> = crate::isa::compared()
