@@ -208,6 +208,7 @@ impl Config {
             verify_checksums: self.verify_checksums,
             flows: self.sessions,
             grows: false,
+            has_ipv6: false,
             young_flows: self.young_sessions,
             ..crate::tracker::Config::default()
         }

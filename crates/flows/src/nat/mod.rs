@@ -15,6 +15,7 @@
 //! | [`Plan`] | addresses, ports and blocks: arithmetic without state |
 //! | `blocks` | which subscriber has a block; the mapping of each port |
 //! | `state` | mappings, subscribers, limits, lifetimes |
+//! | `sessions` | which flows may begin, and which mapping each has |
 //! | [`Nat`] | packets: checks, translation, hairpinning, ICMP errors, fragments |
 //!
 //! Memory: sessions and mappings are bounded by [`Config::sessions`]; subscribers by blocks and sessions; a block's index
@@ -26,6 +27,7 @@ mod dump;
 mod errors;
 mod plan;
 mod refusal;
+mod sessions;
 mod slab;
 mod state;
 mod translator;

@@ -1,6 +1,7 @@
 //! Packets.
 
-use super::state::{Context, Session, State};
+use super::sessions::{Context, Session};
+use super::state::State;
 use super::{Config, ConfigError, Endpoint, Event, Kind, Refusal};
 use crate::fragments::{Defragmented, Defragmenter};
 use crate::named::Tally;
@@ -243,7 +244,7 @@ impl Nat {
         (tracked, context)
     }
 
-    /// Datagrams of several inside hosts have one source now, so their identification may collide (RFC 6864 §5.2).
+    /// Datagrams of several inside hosts have one source now, so their identification may collide (RFC 6864 §5.3.1).
     fn identify(&mut self, packet: &mut [u8]) {
         self.identification = self.identification.wrapping_add(1);
         let [high, low] = self.identification.to_be_bytes();

@@ -69,11 +69,12 @@ impl Tracker {
     /// # Errors
     /// [`ConfigError`] if there is no address space for so many flows.
     pub fn new(config: &Config, secret: HashSeed, tables: Tables) -> Result<Self, ConfigError> {
+        let v6 = Config { flows: if config.has_ipv6 { config.flows } else { 1 }, ..*config };
         Ok(Self {
             defragmenter: Defragmenter::new(config.fragments),
             inner: Inner {
                 v4: Flows::new(config, secret, tables.v4)?,
-                v6: Flows::new(config, secret, tables.v6)?,
+                v6: Flows::new(&v6, secret, tables.v6)?,
                 shared: Shared {
                     config: *config,
                     reassembler: config.reassembly.map(Reassembler::new),

@@ -9,6 +9,8 @@ fn deterministic(block_len: u16) -> Rig {
     Rig::with_plan(plan(block_len), |config| {
         config.allocation = Allocation::Deterministic;
         config.pick_up = true;
+        config.sessions = 600;
+        config.young_sessions = 600;
     })
 }
 
