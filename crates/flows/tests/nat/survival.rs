@@ -63,7 +63,7 @@ fn kept_permille(block_len: u16, mappings: usize) -> usize {
     same * 1_000 / all
 }
 
-/// The table of docs/nat.md.
+/// The table of docs/nat.md: percent of the block in use, and permille that keep their port.
 #[test]
 fn most_mappings_keep_their_port() {
     let mut table = String::new();
@@ -71,6 +71,6 @@ fn most_mappings_keep_their_port() {
         let permille = kept_permille(512, 512 * percent / 100);
         table += &format!("{percent} {permille}\n");
     }
-    println!("{table}");
-    assert_eq!(table, "");
+    // Computed by a second implementation of the formula.
+    assert_eq!(table, "1 1000\n2 990\n5 964\n10 952\n25 869\n50 710\n");
 }
