@@ -96,6 +96,15 @@ fn forged_inside_addresses_take_free_blocks_only() {
     assert_eq!((rig.nat.blocks_in_use(), rig.nat.subscribers(), rig.nat.tracker().flows()), (0, 0, 0));
 }
 
+/// The sizing of docs/nat.md.
+#[test]
+fn sessions_take_as_much_memory_as_documented() {
+    let mut rig = Rig::new(|config| config.sessions = 1 << 16);
+    let memory = rig.nat.tracker_mut().table_v4().memory();
+    let bytes = memory.total_bytes() >> 16;
+    assert!((550..=750).contains(&bytes), "{bytes} bytes per session");
+}
+
 #[test]
 fn configurations_that_break_the_rules_are_refused() {
     let config = || Config::new(plan(2_048));

@@ -116,6 +116,16 @@ impl Twin {
         self.forget();
     }
 
+    /// Ends a mapping that the connection which has just been replaced has kept.
+    fn expire(&mut self, inside: Inside) {
+        let Some(mapping) = self.mappings.get(&inside) else { return };
+        let is_held = self.flows.values().any(|flow| flow.held == Some(mapping.serial));
+        if !is_held && self.now - mapping.last_out > Self::idle_limit(inside.2) {
+            self.mappings.remove(&inside);
+            self.note_idle();
+        }
+    }
+
     fn forget(&mut self) {
         let (blocks, flows) = (&self.blocks, &self.flows);
         self.subscribers.retain(|address, _| {
@@ -207,6 +217,9 @@ impl Twin {
                             let (next, from) = connection.successor(from, segment);
                             (fresh, first) = (Some(next), from);
                             self.flows.remove(&key);
+                            if is_out {
+                                self.expire(inside);
+                            }
                         }
                         Verdict::Refused(anomaly) => {
                             let known = self.mappings.get(&inside).filter(|_| is_out && anomaly.is_challenge());
