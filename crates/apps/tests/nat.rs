@@ -18,7 +18,7 @@ const FAR: [u8; 4] = [203, 0, 113, 1];
 
 type End = ([u8; 4], u16);
 
-fn frame(from: usize, src: [u8; 4], dst: [u8; 4]) -> etherparse::PacketBuilderStep<Ipv4Header> {
+fn frame(from: usize, src: [u8; 4], dst: [u8; 4]) -> etherparse::PacketBuilderStep<etherparse::IpHeaders> {
     PacketBuilder::ethernet2(HOST[from], OWN[from]).ipv4(src, dst, 64)
 }
 
@@ -54,7 +54,8 @@ fn pong(to: [u8; 4], id: u16) -> Vec<u8> {
 /// "Time exceeded" about a packet, by a router on the way.
 fn expired(about: &[u8], to: [u8; 4]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let error = etherparse::Icmpv4Type::TimeExceeded(etherparse::icmpv4::TimeExceededCode::TtlExceededInTransit);
+    let error =
+        etherparse::Icmpv4Type::TimeExceeded(etherparse::icmpv4::TimeExceededCode::TtlExceededInTransit);
     frame(1, [203, 0, 113, 77], to).icmpv4(error).write(&mut bytes, &about[14..42]).unwrap();
     bytes
 }
@@ -64,7 +65,8 @@ fn fragments(bytes: &[u8]) -> [Vec<u8>; 2] {
     let part = |offset: usize, data: &[u8], more| {
         let mut header = Ipv4Header::from_slice(&bytes[14..]).unwrap().0;
         header.dont_fragment = false;
-        (header.more_fragments, header.fragment_offset) = (more, IpFragOffset::try_new(offset as u16 / 8).unwrap());
+        (header.more_fragments, header.fragment_offset) =
+            (more, IpFragOffset::try_new(offset as u16 / 8).unwrap());
         header.set_payload_len(data.len()).unwrap();
         header.header_checksum = header.calc_header_checksum();
         let mut out = bytes[..14].to_vec();
@@ -127,7 +129,7 @@ fn subscribers_reach_the_outside_and_answers_come_back() {
         (at(30), ping(77)),
         (at(31), second),
         (at(32), first),
-        (at(61), arp(OWN[0], 2, (HOST[0], HOST_IP[0]), (OWN[0], OWN_IP[0]))),
+        (at(41), arp(OWN[0], 2, (HOST[0], HOST_IP[0]), (OWN[0], OWN_IP[0]))),
         // A stranger inside is refused.
         (at(70), udp(0, ([10, 0, 0, 1], 5_000), (FAR, 53), b"forged")),
     ];
@@ -148,10 +150,10 @@ fn subscribers_reach_the_outside_and_answers_come_back() {
     let right: Frames = vec![
         (at(11), gateway),
         (at(40), udp(1, (FAR, 53), dns, b"answer")),
-        (at(41), syn(1, (FAR, 80), web, Some(101))),
-        (at(42), pong(echo.0, echo.1)),
-        (at(43), expired(&out[1].1, dns.0)),
-        (at(44), udp(1, (FAR, 53), (dns.0, 1_024), b"nobody has this port")),
+        (at(45), syn(1, (FAR, 80), web, Some(101))),
+        (at(46), pong(echo.0, echo.1)),
+        (at(47), expired(&out[1].1, dns.0)),
+        (at(48), udp(1, (FAR, 53), (dns.0, 1_024), b"nobody has this port")),
     ];
     let [back, again] = routed_by(EXAMPLE, [&left, &right], folder.path());
     assert_eq!(again, out);

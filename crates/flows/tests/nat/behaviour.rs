@@ -1,5 +1,7 @@
 //! RFC 4787, 5382, 5508, 6888, 7857, clause by clause.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
 use super::packets::*;
 use scalebricks_flows::nat::{Event, Filtering, Outcome, Refusal, Side};
 use scalebricks_wire::parse_ip;

@@ -1,5 +1,7 @@
 //! Forged, malformed and excessive packets.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
 use super::packets::*;
 use scalebricks_flows::nat::{Allocation, Config, ConfigError, Refusal, Timeouts};
 use std::net::Ipv4Addr;
@@ -58,7 +60,10 @@ fn errors_that_are_not_about_a_session_are_refused_by_name() {
     let mut quoted = sent.clone();
     quoted[4] ^= 1;
     assert_eq!(rig.back(&error(3, router, public.0, &quoted, 8)), Err(Refusal::ErrorChecksum));
-    assert_eq!(rig.out(&error(3, host(1), far.0, &udp(far, (host(1), 9), b""), 8)), Err(Refusal::UnrelatedError));
+    assert_eq!(
+        rig.out(&error(3, host(1), far.0, &udp(far, (host(1), 9), b""), 8)),
+        Err(Refusal::UnrelatedError)
+    );
     assert_eq!(rig.nat.mappings(), 1);
 }
 

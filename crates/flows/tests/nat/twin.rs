@@ -1,11 +1,13 @@
 //! The NAT against a slow twin: plain maps that are searched from end to end. The twin decides what must happen to each
 //! packet; which free port a new mapping gets is the NAT's choice, and is checked.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
 use super::packets::*;
 use proptest::prelude::*;
-use scalebricks_flows::Direction::{self, Forward, Reverse};
+use scalebricks_flows::Direction::{Forward, Reverse};
 use scalebricks_flows::nat::{Allocation, Config, Filtering, Plan, Prefix, Refusal};
-use scalebricks_flows::tcp::{self, Connection, Segment, State, Verdict};
+use scalebricks_flows::tcp::{self, Connection, Segment, Verdict};
 use scalebricks_wire::transport::Tcp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -50,7 +52,6 @@ struct Twin {
 /// What must happen.
 #[derive(Debug, PartialEq)]
 enum Must {
-    Refuse(Refusal),
     /// From this public end.
     Leave(End),
     Arrive(Inside),
@@ -83,7 +84,9 @@ impl Twin {
     }
 
     fn mappings_in(&self, block: Block, kind: u8) -> usize {
-        let is_in = |(inside, mapping): (&Inside, &Mapping)| inside.2 == kind && Self::block_of(mapping.public) == block;
+        let is_in = |(inside, mapping): (&Inside, &Mapping)| {
+            inside.2 == kind && Self::block_of(mapping.public) == block
+        };
         self.mappings.iter().filter(|entry| is_in(*entry)).count()
     }
 
@@ -99,7 +102,7 @@ impl Twin {
     /// Ends what is over.
     fn sweep(&mut self, now: Duration) {
         self.now = now;
-        self.flows.retain(|((inside, _), flow)| {
+        self.flows.retain(|(inside, _), flow| {
             let lifetime = match &flow.connection {
                 Some(connection) => timeouts().of(connection.state()),
                 None => Self::idle_limit(inside.2),
@@ -129,13 +132,15 @@ impl Twin {
     fn forget(&mut self) {
         let (blocks, flows) = (&self.blocks, &self.flows);
         self.subscribers.retain(|address, _| {
-            blocks.values().any(|(owner, _)| owner == address) || flows.keys().any(|((inside, ..), _)| inside == address)
+            blocks.values().any(|(owner, _)| owner == address)
+                || flows.keys().any(|((inside, ..), _)| inside == address)
         });
     }
 
-    fn all_blocks(&self) -> impl Iterator<Item = Block> {
+    fn all_blocks() -> impl Iterator<Item = Block> {
         [0, 1].into_iter().flat_map(|last| {
-            (0..BLOCKS_PER_ADDRESS).map(move |number| (Ipv4Addr::new(192, 0, 2, last), FIRST + number * BLOCK))
+            (0..BLOCKS_PER_ADDRESS)
+                .map(move |number| (Ipv4Addr::new(192, 0, 2, last), FIRST + number * BLOCK))
         })
     }
 
@@ -146,9 +151,9 @@ impl Twin {
     /// The blocks that a new mapping may be in: one that the subscriber has, or a free one.
     fn room(&self, inside: Inside) -> Result<Vec<Block>, Refusal> {
         let is_deterministic = self.config.allocation == Allocation::Deterministic;
-        let fixed = self.all_blocks().nth(usize::from(inside.0.octets()[3]) % 6);
+        let fixed = Self::all_blocks().nth(usize::from(inside.0.octets()[3]) % 6);
         let free = |address: Option<&Ipv4Addr>| -> Vec<Block> {
-            let blocks = self.all_blocks().filter(|block| {
+            let blocks = Self::all_blocks().filter(|block| {
                 !self.blocks.contains_key(block) && address.is_none_or(|address| block.0 == *address)
             });
             if is_deterministic { fixed.into_iter().collect() } else { blocks.collect() }
@@ -161,9 +166,10 @@ impl Twin {
             return Err(Refusal::MappingLimit);
         }
         let own = self.own(inside.0);
-        let mut with_room = own.iter().filter(|block| self.mappings_in(**block, inside.2) < usize::from(BLOCK));
-        if let Some(_first) = with_room.next() {
-            return Ok(own.iter().copied().filter(|block| self.mappings_in(*block, inside.2) < usize::from(BLOCK)).collect());
+        let has_room = |block: &&Block| self.mappings_in(**block, inside.2) < usize::from(BLOCK);
+        let with_room: Vec<Block> = own.iter().filter(has_room).copied().collect();
+        if !with_room.is_empty() {
+            return Ok(with_room);
         }
         if own.len() >= if is_deterministic { 1 } else { SUBSCRIBER_BLOCKS } {
             return Err(Refusal::NoPort);
@@ -174,9 +180,8 @@ impl Twin {
 
     /// Whether a session is within the limits.
     fn session(&self, inside: Inside, begins_outside: bool) -> Result<(), Refusal> {
-        let own = |flow: &&((Ipv4Addr, u16, u8), End)| flow.0.0 == inside.0;
-        let all = self.flows.keys().filter(own).count();
-        let outside = self.flows.iter().filter(|(key, flow)| own(key) && !flow.began_inside).count();
+        let own = || self.flows.iter().filter(|(((address, ..), _), _)| *address == inside.0);
+        let (all, outside) = (own().count(), own().filter(|(_, flow)| !flow.began_inside).count());
         let is_over = all >= SESSIONS || begins_outside && outside >= SESSIONS.div_ceil(2);
         if is_over { Err(Refusal::SessionLimit) } else { Ok(()) }
     }
@@ -186,15 +191,15 @@ impl Twin {
         match self.config.filtering {
             Filtering::EndpointIndependent => true,
             Filtering::AddressDependent => {
-                let sent = |(key, flow): (&(Inside, End), &Flow)| key.1.0 == from.0 && flow.held == Some(serial);
+                let sent =
+                    |(key, flow): (&(Inside, End), &Flow)| key.1.0 == from.0 && flow.held == Some(serial);
                 self.flows.iter().any(sent)
             }
             Filtering::AddressAndPortDependent => false,
         }
     }
 
-    /// A packet between an inside and a far end. `chosen` is the public end that the NAT has chosen, if it has sent the packet
-    /// out, and its blocks of the subscriber after that.
+    /// A packet between an inside and a far end.
     fn packet(
         &mut self,
         (inside, far): (Inside, End),
@@ -203,32 +208,29 @@ impl Twin {
         nat: &Seen,
     ) -> Result<Must, Refusal> {
         let key = (inside, far);
-        let config = tcp::Config { pick_up: self.config.pick_up, timeouts: timeouts(), ..tcp::Config::default() };
+        let config =
+            tcp::Config { pick_up: self.config.pick_up, timeouts: timeouts(), ..tcp::Config::default() };
         let mut fresh = segment.map(|_| Connection::default());
         let mut first = Forward;
         let direction = |began_inside: bool| if began_inside == is_out { Forward } else { Reverse };
         if let Some(flow) = self.flows.get_mut(&key) {
-            match (&mut flow.connection, segment) {
-                (Some(connection), Some(segment)) => {
-                    let from = direction(flow.began_inside);
-                    let outcome = connection.segment(from, segment, self.now, &config);
-                    match outcome.verdict {
-                        Verdict::Replaced => {
-                            let (next, from) = connection.successor(from, segment);
-                            (fresh, first) = (Some(next), from);
-                            self.flows.remove(&key);
-                            if is_out {
-                                self.expire(inside);
-                            }
+            if let (Some(connection), Some(segment)) = (&mut flow.connection, segment) {
+                let from = direction(flow.began_inside);
+                match connection.segment(from, segment, self.now, &config).verdict {
+                    Verdict::Replaced => {
+                        let (next, from) = connection.successor(from, segment);
+                        (fresh, first) = (Some(next), from);
+                        self.flows.remove(&key);
+                        if is_out {
+                            self.expire(inside);
                         }
-                        Verdict::Refused(anomaly) => {
-                            let known = self.mappings.get(&inside).filter(|_| is_out && anomaly.is_challenge());
-                            return known.map(|known| Must::Leave(known.public)).ok_or(Refusal::Segment);
-                        }
-                        Verdict::Accepted => {}
                     }
+                    Verdict::Refused(anomaly) => {
+                        let known = self.mappings.get(&inside).filter(|_| is_out && anomaly.is_challenge());
+                        return known.map(|known| Must::Leave(known.public)).ok_or(Refusal::Segment);
+                    }
+                    Verdict::Accepted => {}
                 }
-                _ => {}
             }
         }
         if !self.flows.contains_key(&key) {
@@ -305,7 +307,8 @@ impl Twin {
         }
         let public = nat.chosen.unwrap_or_else(|| {
             // It was refused later: any free port will do, as the mapping ends at once.
-            let block = after.iter().find(|block| self.mappings_in(**block, inside.2) < usize::from(BLOCK)).unwrap();
+            let block =
+                after.iter().find(|block| self.mappings_in(**block, inside.2) < usize::from(BLOCK)).unwrap();
             let taken: Vec<u16> = self.taken(*block, inside.2);
             (block.0, (block.1..block.1 + BLOCK).find(|port| !taken.contains(port)).unwrap())
         });
@@ -313,7 +316,8 @@ impl Twin {
         assert!(after.contains(&block), "{public:?} is in no block of {inside:?}");
         let taken = self.taken(block, inside.2);
         assert!(!taken.contains(&public.1), "{public:?} has another mapping");
-        let even = (block.1..block.1 + BLOCK).filter(|port| !taken.contains(port) && (port ^ inside.1) & 1 == 0);
+        let even =
+            (block.1..block.1 + BLOCK).filter(|port| !taken.contains(port) && (port ^ inside.1) & 1 == 0);
         assert!(nat.chosen.is_none() || even.count() == 0 || (public.1 ^ inside.1) & 1 == 0, "parity");
         self.serial += 1;
         self.mappings.insert(inside, Mapping { public, serial: self.serial, last_out: self.now });
@@ -329,7 +333,14 @@ impl Twin {
     }
 
     /// A packet from outside to a public end.
-    fn arrive(&mut self, kind: u8, from: End, to: End, segment: Option<&Segment>, nat: &Seen) -> Result<Must, Refusal> {
+    fn arrive(
+        &mut self,
+        kind: u8,
+        from: End,
+        to: End,
+        segment: Option<&Segment>,
+        nat: &Seen,
+    ) -> Result<Must, Refusal> {
         let found = self.mappings.iter().find(|(inside, mapping)| inside.2 == kind && mapping.public == to);
         let inside = *found.ok_or(Refusal::NoMapping)?.0;
         let far = if kind == ICMP { (from.0, inside.1) } else { from };
@@ -414,7 +425,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let kind = prop_oneof![3 => Just(TCP), 3 => Just(UDP), 1 => Just(ICMP)];
     let step = (kind, 1..6_u8, 5_000..5_008_u16, 1..4_u8, 80..82_u16, what, 0..SEGMENTS.len(), later);
     let step = step.prop_map(|(kind, host, port, far, far_port, what, segment, later_s)| Step {
-        kind, host, port, far, far_port, what, segment, later_s,
+        kind,
+        host,
+        port,
+        far,
+        far_port,
+        what,
+        segment,
+        later_s,
     });
     prop::collection::vec(step, 1..120)
 }
@@ -462,7 +480,10 @@ fn run(steps: &[Step], allocation: Allocation, filtering: Filtering, pick_up: bo
         let is_icmp = step.kind == ICMP;
         let public_of = |number: usize| {
             let of_kind = twin.mappings.iter().filter(|(inside, _)| inside.2 == step.kind);
-            of_kind.map(|(_, mapping)| mapping.public).nth(number).unwrap_or((Ipv4Addr::new(192, 0, 2, 0), FIRST + 11))
+            of_kind
+                .map(|(_, mapping)| mapping.public)
+                .nth(number)
+                .unwrap_or((Ipv4Addr::new(192, 0, 2, 0), FIRST + 11))
         };
         let (src, dst, is_back) = match step.what {
             What::Out => (own, far, false),
@@ -496,8 +517,12 @@ fn run(steps: &[Step], allocation: Allocation, filtering: Filtering, pick_up: bo
             }
         };
         match (must, &got) {
-            (Ok(Must::Leave(public)), Ok(_)) => assert_eq!(Some(public), sent.map(|(from, _)| from), "{step:?}"),
-            (Ok(Must::Arrive(to)), Ok(_)) => assert_eq!(Some((to.0, to.1)), sent.map(|(_, to)| to), "{step:?}"),
+            (Ok(Must::Leave(public)), Ok(_)) => {
+                assert_eq!(Some(public), sent.map(|(from, _)| from), "{step:?}")
+            }
+            (Ok(Must::Arrive(to)), Ok(_)) => {
+                assert_eq!(Some((to.0, to.1)), sent.map(|(_, to)| to), "{step:?}")
+            }
             (Err(refusal), Err(got)) => assert_eq!(refusal, *got, "{step:?}"),
             (must, got) => panic!("{step:?}: must {must:?}, got {got:?}"),
         }
