@@ -1,8 +1,8 @@
 //! Mappings, subscribers, limits and lifetimes: all of a NAT but its sessions, which the tracker has.
 
 use super::blocks::{BlockEvent, Blocks};
-use super::slab::Slab;
 use super::sessions::{Context, Session};
+use super::slab::Slab;
 use super::{Allocation, Config, Endpoint, Event, Kind, Refusal};
 use crate::named::Tally;
 use scalebricks_tables::dhash::Column;
@@ -76,7 +76,7 @@ impl State {
             by_inside: HashMap::new(),
             subscribers: Slab::new(),
             by_address: HashMap::new(),
-            pub(super) contacts: HashMap::new(),
+            contacts: HashMap::new(),
             serial: 0,
             hand: 0,
             log: VecDeque::new(),
@@ -276,7 +276,6 @@ impl State {
             self.forget_subscriber(number);
         }
     }
-
 }
 
 /// Gives a subscriber the block that is computed from its address.
