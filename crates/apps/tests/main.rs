@@ -10,6 +10,7 @@ mod gateway;
 mod hostile;
 mod ipsec;
 mod live;
+mod nat;
 mod route_server;
 mod router;
 mod switch;

@@ -19,6 +19,7 @@
 //! | `resolver`, `arp_table`, `arp_messages` | resolution of next hops by ARP and neighbour discovery |
 //! | `next_hops` | copies of routes and neighbours, for elements that forward whole bursts |
 //! | `ping` | answers to ICMP echo requests |
+//! | `refragment` | cuts packets that came in fragments |
 //! | `printer`, `handler` | printed lines, values of handlers |
 
 #![forbid(unsafe_code)]
@@ -48,6 +49,7 @@ mod ping;
 mod plain;
 mod printer;
 mod recorder;
+mod refragment;
 mod resolver;
 mod resolver_class;
 #[cfg(test)]
@@ -135,6 +137,7 @@ elements! {
     }
     [flows] {
         batch flow_tracker FlowTracker;
+        batch nat44 Nat44<P>;
     }
     [fused] {
         batch ip_route IPRoute<P>;

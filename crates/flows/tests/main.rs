@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod fragments;
+mod nat;
 mod reassembly;
 mod tcp;
 mod tracker;

@@ -104,7 +104,7 @@ impl FlowTracker {
             Untracked::TransportChecksum => Self::TRANSPORT_CHECKSUM,
             Untracked::Segment => Self::SEGMENT,
             Untracked::UnrelatedError => Self::UNRELATED,
-            Untracked::TableFull => Self::FULL,
+            Untracked::TableFull | Untracked::NotAllowed => Self::FULL, // it allows all
         }
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Datagram {
     len: usize,
     /// Octets of data of the whole, once the last fragment is here.
     end: Option<usize>,
+    /// Octets of the longest fragment with its header.
+    pub(super) longest: usize,
     /// Kept only to refuse what comes later.
     is_refused: bool,
 }
@@ -116,6 +118,7 @@ impl Datagram {
             return Err(self.refuse(Refusal::TooLong));
         }
         self.len += part.data.len();
+        self.longest = self.longest.max(bytes.len());
         self.fragments.insert(at, (part.offset, part.data.into()));
         Ok(())
     }

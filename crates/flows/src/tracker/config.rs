@@ -20,6 +20,8 @@ pub struct Config {
     /// Whether the tables begin small and grow. A table that does not grow takes all its memory at the start, and a flow keeps
     /// its record until it ends.
     pub grows: bool,
+    /// Whether there are IPv6 flows. Without them, their table takes no memory.
+    pub has_ipv6: bool,
     /// Most young flows of each IP version: half-open connections, and flows without an answer.
     pub young_flows: u32,
 }
@@ -35,6 +37,7 @@ impl Default for Config {
             verify_checksums: false,
             flows: 1 << 20,
             grows: true,
+            has_ipv6: true,
             young_flows: 1 << 16,
         }
     }

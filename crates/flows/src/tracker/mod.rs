@@ -38,6 +38,7 @@ mod process;
 mod record;
 
 pub use config::Config;
+pub use key::{quoted_tuple, tuple};
 pub use outcome::{EndCause, Ended, Event, Sink, Tracked, Untracked};
 pub use process::{Family, Packet, Tables, Tracker};
 pub use record::{Flow, State};

@@ -5,7 +5,7 @@ use super::record::{Flow, State};
 use crate::named::named_enum;
 use crate::reassembly::{Chunk, Stream};
 use crate::tcp::{self, Anomaly};
-use scalebricks_tables::dhash::{Direction, Record};
+use scalebricks_tables::dhash::{Direction, Record, StartedRecords};
 use scalebricks_types::FiveTuple;
 
 /// A packet that belongs to a flow.
@@ -48,6 +48,8 @@ named_enum! {
         UnrelatedError => "unrelated_icmp_error",
         /// All flows are established, and none more fits.
         TableFull => "table_full",
+        /// It would begin a flow, which the caller does not allow.
+        NotAllowed => "flow_not_allowed",
     }
 }
 
@@ -121,6 +123,10 @@ pub struct Ended<'a> {
     pub streams: Option<&'a [Stream; 2]>,
     /// How it ended.
     pub cause: EndCause,
+    /// The flow's record, for the last time.
+    pub record: Record,
+    /// All arrays, with the values that the caller keeps beside the flow.
+    pub records: &'a StartedRecords,
 }
 
 /// Receives what a tracker finds.
@@ -133,6 +139,12 @@ pub trait Sink {
     /// An unusual segment of the flow with this number.
     fn anomaly(&mut self, serial: u64, anomaly: Anomaly) {
         let _ = (serial, anomaly);
+    }
+
+    /// Whether a packet may begin this flow. Asked once the packet is otherwise right, before the flow has a record.
+    fn may_begin(&mut self, tuple: &FiveTuple, zone: u16) -> bool {
+        let _ = (tuple, zone);
+        true
     }
 
     /// A flow has ended.
