@@ -523,7 +523,7 @@ fn run(steps: &[Step], allocation: Allocation, filtering: Filtering, pick_up: bo
                 assert_eq!(Some(public), sent.map(|(from, _)| from), "{step:?}");
             }
             (Ok(Must::Arrive(to)), Ok(_)) => {
-                assert_eq!(Some((to.0, to.1)), sent.map(|(_, to)| to), "{step:?}")
+                assert_eq!(Some((to.0, to.1)), sent.map(|(_, to)| to), "{step:?}");
             }
             (Err(refusal), Err(got)) => assert_eq!(refusal, *got, "{step:?}"),
             (must, got) => panic!("{step:?}: must {must:?}, got {got:?}"),
