@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use scalebricks_flows::fragments;
 use scalebricks_flows::nat::{Allocation, Config, Filtering, Nat, Outcome, Plan, Prefix, Side};
 use scalebricks_flows::tracker::Tables;
-use scalebricks_flows::fragments;
 use scalebricks_fuzz::{Steps, mend};
 use scalebricks_types::HashSeed;
 use scalebricks_wire::{ipv4_header_checksum_ok, parse_ip};

@@ -121,7 +121,7 @@ fn check(capture: &Path, right: [(&str, usize); 4]) {
 fn subscribers_reach_the_outside_and_answers_come_back() {
     let at = |milliseconds: u64| milliseconds * 1_000_000;
     let inside = |port| (HOST_IP[0], port);
-    let long: Vec<u8> = (0..1_200).map(|at| at as u8).collect();
+    let long: Vec<u8> = (0..1_200_u32).map(|at| at as u8).collect();
     let [second, first] = fragments(&udp(0, inside(6_000), (FAR, 53), &long));
     let left: Frames = vec![
         (at(10), udp(0, inside(5_000), (FAR, 53), b"question")),

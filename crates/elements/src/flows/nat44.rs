@@ -109,7 +109,7 @@ element! {
         NO_MAPPING = "no_mapping": "A packet to a public port that nobody inside has.",
         FILTERED = "filtered": "A packet from outside that the mapping's filter refuses.",
         NO_BLOCK = "no_block": "No block of ports is free for a new inside address or for one that needs another.",
-        NO_PORT = "no_port": "The inside address uses all ports of its blocks.",
+        NO_PORT = "no_free_port": "The inside address uses all ports of its blocks.",
         MAPPING_LIMIT = "mapping_limit": "The inside address has as many mappings as it may have.",
         FLOW_LIMIT = "flow_limit": "The inside address has as many flows as it may have.",
         MAPPINGS_FULL = "mappings_full": "There are as many mappings as there may be.",

@@ -33,11 +33,11 @@ struct Block {
 #[derive(Debug)]
 pub(super) struct Blocks {
     block_len: u16,
-    address_blocks: u16,
-    blocks: Vec<Option<Box<Block>>>,
+    per_address: u16,
+    all: Vec<Option<Box<Block>>>,
     /// With dynamic allocation, by address: free blocks, the longest free first.
     free: Vec<VecDeque<u16>>,
-    free_blocks: usize,
+    left: usize,
     in_use: usize,
     /// Blocks that were without mappings, in about the order in which they became so.
     idle: VecDeque<u32>,
@@ -45,8 +45,8 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub(super) fn new(plan: &Plan, allocation: Allocation) -> Self {
-        let mut blocks = Vec::new();
-        blocks.resize_with(plan.blocks() as usize, || None);
+        let mut all = Vec::new();
+        all.resize_with(plan.blocks() as usize, || None);
         let free: Vec<VecDeque<u16>> = match allocation {
             Allocation::Dynamic => {
                 (0..plan.public_addresses()).map(|_| (0..plan.address_blocks()).collect()).collect()
@@ -55,9 +55,9 @@ impl Blocks {
         };
         Self {
             block_len: plan.block_len(),
-            address_blocks: plan.address_blocks(),
-            blocks,
-            free_blocks: free.iter().map(VecDeque::len).sum(),
+            per_address: plan.address_blocks(),
+            all,
+            left: free.iter().map(VecDeque::len).sum(),
             free,
             in_use: 0,
             idle: VecDeque::new(),
@@ -70,7 +70,7 @@ impl Blocks {
 
     /// A public address with a free block, from this one on.
     pub(super) fn address_with_room(&self, from: u32) -> Result<u32, Refusal> {
-        if self.free_blocks == 0 {
+        if self.left == 0 {
             return Err(Refusal::NoBlock);
         }
         let from = from as usize % self.free.len().max(1);
@@ -83,15 +83,15 @@ impl Blocks {
     pub(super) fn assign_any(&mut self, address: u32, subscriber: u32) -> Result<u32, Refusal> {
         let free = self.free.get_mut(address as usize).ok_or(Refusal::NoBlock)?;
         let block =
-            address * u32::from(self.address_blocks) + u32::from(free.pop_front().ok_or(Refusal::NoBlock)?);
-        self.free_blocks -= 1;
+            address * u32::from(self.per_address) + u32::from(free.pop_front().ok_or(Refusal::NoBlock)?);
+        self.left -= 1;
         self.assign(block, subscriber);
         Ok(block)
     }
 
     /// Gives a block to a subscriber.
     pub(super) fn assign(&mut self, block: u32, subscriber: u32) {
-        if let Some(place) = self.blocks.get_mut(block as usize) {
+        if let Some(place) = self.all.get_mut(block as usize) {
             let fresh = Block {
                 subscriber,
                 ports: [const { Vec::new() }; 3],
@@ -105,7 +105,7 @@ impl Blocks {
     }
 
     fn block(&self, number: u32) -> Option<&Block> {
-        self.blocks.get(number as usize)?.as_deref()
+        self.all.get(number as usize)?.as_deref()
     }
 
     /// Whether a block has a free port.
@@ -123,7 +123,7 @@ impl Blocks {
     /// Gives a port to a mapping.
     pub(super) fn take(&mut self, block: u32, place: u16, kind: Kind, mapping: u32) {
         let len = usize::from(self.block_len);
-        let Some(block) = self.blocks.get_mut(block as usize).and_then(Option::as_mut) else { return };
+        let Some(block) = self.all.get_mut(block as usize).and_then(Option::as_mut) else { return };
         let ports = &mut block.ports[kind as usize];
         if ports.is_empty() {
             *ports = vec![0; len];
@@ -136,7 +136,7 @@ impl Blocks {
 
     /// Frees a mapping's port.
     pub(super) fn give_back(&mut self, number: u32, place: u16, kind: Kind, now: Duration) {
-        let Some(block) = self.blocks.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        let Some(block) = self.all.get_mut(number as usize).and_then(Option::as_mut) else { return };
         let Some(port) = block.ports[kind as usize].get_mut(usize::from(place)).filter(|port| **port != 0)
         else {
             return;
@@ -161,7 +161,7 @@ impl Blocks {
     /// subscriber's. Otherwise it goes to the end of the queue, or leaves it if it has mappings again.
     pub(super) fn release(&mut self, now: Duration, after: Duration) -> Option<(u32, u32)> {
         let number = self.idle.pop_front()?;
-        let place = self.blocks.get_mut(number as usize)?;
+        let place = self.all.get_mut(number as usize)?;
         let block = place.as_mut()?;
         if block.used != [0; 3] {
             block.is_queued = false;
@@ -174,10 +174,10 @@ impl Blocks {
         let subscriber = block.subscriber;
         *place = None;
         self.in_use -= 1;
-        let address = number / u32::from(self.address_blocks);
+        let address = number / u32::from(self.per_address);
         if let Some(free) = self.free.get_mut(address as usize) {
-            free.push_back((number % u32::from(self.address_blocks)) as u16);
-            self.free_blocks += 1;
+            free.push_back((number % u32::from(self.per_address)) as u16);
+            self.left += 1;
         }
         Some((number, subscriber))
     }

@@ -29,7 +29,7 @@ impl Nat {
         let (quoted, kind) = read(bytes)?;
         let IpAddr::V4(address) = quoted.dst else { return Err(Refusal::ErrorQuote) };
         let inside = Endpoint { address, port: quoted.dst_port, kind };
-        let (_, mapping) = self.state.of_inside(&inside).ok_or(Refusal::UnrelatedError)?;
+        let (_, mapping) = self.state.of_inside(inside).ok_or(Refusal::UnrelatedError)?;
         let tracked = self.tracker.related(&quoted, 0)?;
         self.write(bytes, (End::Destination, mapping.public, mapping.port), (End::Source, mapping.public));
         Ok(tracked)

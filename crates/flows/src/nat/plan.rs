@@ -24,7 +24,7 @@ impl Prefix {
     }
 
     /// Its number of addresses.
-    pub const fn len(self) -> u64 {
+    pub const fn addresses(self) -> u64 {
         1 << (32 - self.length)
     }
 
@@ -32,7 +32,7 @@ impl Prefix {
     #[inline]
     const fn place(self, address: u32) -> Option<u32> {
         let place = address.wrapping_sub(self.first);
-        if (place as u64) < self.len() { Some(place) } else { None }
+        if (place as u64) < self.addresses() { Some(place) } else { None }
     }
 }
 
@@ -47,7 +47,7 @@ impl Addresses {
     fn new(prefixes: &[Prefix]) -> Option<Self> {
         let overlap = |a: Prefix, b: Prefix| a.place(b.first).is_some() || b.place(a.first).is_some();
         let is_clear = |(at, a): (usize, &Prefix)| prefixes.iter().skip(at + 1).all(|b| !overlap(*a, *b));
-        let len = prefixes.iter().map(|prefix| prefix.len()).sum();
+        let len = prefixes.iter().map(|prefix| prefix.addresses()).sum();
         prefixes.iter().enumerate().all(is_clear).then(|| Self { prefixes: prefixes.to_vec(), len })
     }
 
@@ -59,7 +59,7 @@ impl Addresses {
             if let Some(place) = prefix.place(address.to_bits()) {
                 return u32::try_from(before + u64::from(place)).ok();
             }
-            before += prefix.len();
+            before += prefix.addresses();
         }
         None
     }
@@ -67,10 +67,10 @@ impl Addresses {
     fn address(&self, number: u32) -> Option<Ipv4Addr> {
         let mut place = u64::from(number);
         for prefix in &self.prefixes {
-            if place < prefix.len() {
+            if place < prefix.addresses() {
                 return Some(Ipv4Addr::from_bits(prefix.first.wrapping_add(place as u32))); // within the prefix
             }
-            place -= prefix.len();
+            place -= prefix.addresses();
         }
         None
     }

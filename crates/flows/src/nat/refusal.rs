@@ -33,7 +33,7 @@ named_enum! {
         /// No block of ports is free.
         NoBlock => "no_block",
         /// The subscriber's blocks have no free port.
-        NoPort => "no_port",
+        NoPort => "no_free_port",
         /// The subscriber has as many mappings as it may have (RFC 6888 REQ-4).
         MappingLimit => "mapping_limit",
         /// The subscriber has as many sessions as it may have (RFC 6888 REQ-5).

@@ -22,7 +22,6 @@ pub(super) struct Session {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context {
     pub(super) inside: Endpoint,
-    pub(super) is_outbound: bool,
     /// Its mapping, if it is known.
     pub(super) mapping: Option<u32>,
     /// The mapping began for this packet.
@@ -36,15 +35,7 @@ pub(super) struct Context {
 
 impl Context {
     pub(super) const fn new(inside: Endpoint, mapping: Option<u32>) -> Self {
-        Self {
-            inside,
-            is_outbound: mapping.is_none(),
-            mapping,
-            created: false,
-            begins_outside: false,
-            refusal: None,
-            is_challenge: false,
-        }
+        Self { inside, mapping, created: false, begins_outside: false, refusal: None, is_challenge: false }
     }
 }
 
@@ -53,16 +44,17 @@ impl State {
     fn admit(&mut self, context: &mut Context, tuple: &FiveTuple) -> Result<(), Refusal> {
         let inside = context.inside;
         context.begins_outside = tuple.src != IpAddr::V4(inside.address) || tuple.src_port != inside.port;
-        let mapping = match context.mapping {
-            Some(number) => number,
-            None => {
-                let (number, created) = self.assign(inside)?;
-                (context.mapping, context.created) = (Some(number), created);
-                number
-            }
+        // From outside, the mapping is known already.
+        let is_outbound = context.mapping.is_none();
+        let mapping = if let Some(number) = context.mapping {
+            number
+        } else {
+            let (number, created) = self.assign(inside)?;
+            (context.mapping, context.created) = (Some(number), created);
+            number
         };
         let Some(mapping) = self.mappings.get(mapping) else { return Err(Refusal::NoMapping) };
-        if context.begins_outside && !context.is_outbound {
+        if context.begins_outside && !is_outbound {
             let remote = match tuple.src {
                 IpAddr::V4(remote) => remote,
                 IpAddr::V6(_) => return Err(Refusal::Filtered),

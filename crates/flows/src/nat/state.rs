@@ -93,8 +93,8 @@ impl State {
     }
 
     /// The mapping of an inside endpoint, if it has one now.
-    pub(super) fn of_inside(&self, inside: &Endpoint) -> Option<(u32, Mapping)> {
-        let number = *self.by_inside.get(inside)?;
+    pub(super) fn of_inside(&self, inside: Endpoint) -> Option<(u32, Mapping)> {
+        let number = *self.by_inside.get(&inside)?;
         self.mappings.get(number).filter(|mapping| self.is_alive(mapping)).map(|mapping| (number, *mapping))
     }
 

@@ -193,7 +193,7 @@ impl Nat {
             }
             // The peer answers with a challenge, which leads both ends out of a half-open connection.
             Err(Untracked::Segment) if context.is_challenge => {
-                let (_, mapping) = self.state.of_inside(&inside).ok_or(Refusal::Segment)?;
+                let (_, mapping) = self.state.of_inside(inside).ok_or(Refusal::Segment)?;
                 self.state.events.count(Event::Challenged);
                 (mapping, None)
             }

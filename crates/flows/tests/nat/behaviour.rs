@@ -201,7 +201,7 @@ fn errors_are_translated_with_what_they_quote_and_end_nothing() {
 fn fragments_are_translated_as_one_datagram() {
     let mut rig = Rig::new(|_| {});
     let (inside, far) = ((host(1), 5_000), (remote(1), 80));
-    let payload: Vec<u8> = (0..3_000).map(|at| at as u8).collect();
+    let payload: Vec<u8> = (0..3_000_u32).map(|at| at as u8).collect();
     let whole = udp(inside, far, &payload);
     let mut parts = fragments(&whole, 1_000);
     parts.reverse();

@@ -107,15 +107,17 @@ impl Twin {
                 Some(connection) => timeouts().of(connection.state()),
                 None => Self::idle_limit(inside.2),
             };
-            now - flow.last <= lifetime
+            now.saturating_sub(flow.last) <= lifetime
         });
         let flows = &self.flows;
         self.mappings.retain(|inside, mapping| {
             let is_held = flows.values().any(|flow| flow.held == Some(mapping.serial));
-            inside.2 == TCP && is_held || now - mapping.last_out <= Self::idle_limit(inside.2)
+            inside.2 == TCP && is_held || now.saturating_sub(mapping.last_out) <= Self::idle_limit(inside.2)
         });
         self.note_idle();
-        self.blocks.retain(|_, (_, since)| since.is_none_or(|since| now - since < Duration::from_secs(120)));
+        self.blocks.retain(|_, (_, since)| {
+            since.is_none_or(|since| now.saturating_sub(since) < Duration::from_secs(120))
+        });
         self.forget();
     }
 
@@ -123,7 +125,7 @@ impl Twin {
     fn expire(&mut self, inside: Inside) {
         let Some(mapping) = self.mappings.get(&inside) else { return };
         let is_held = self.flows.values().any(|flow| flow.held == Some(mapping.serial));
-        if !is_held && self.now - mapping.last_out > Self::idle_limit(inside.2) {
+        if !is_held && self.now.saturating_sub(mapping.last_out) > Self::idle_limit(inside.2) {
             self.mappings.remove(&inside);
             self.note_idle();
         }
@@ -213,24 +215,24 @@ impl Twin {
         let mut fresh = segment.map(|_| Connection::default());
         let mut first = Forward;
         let direction = |began_inside: bool| if began_inside == is_out { Forward } else { Reverse };
-        if let Some(flow) = self.flows.get_mut(&key) {
-            if let (Some(connection), Some(segment)) = (&mut flow.connection, segment) {
-                let from = direction(flow.began_inside);
-                match connection.segment(from, segment, self.now, &config).verdict {
-                    Verdict::Replaced => {
-                        let (next, from) = connection.successor(from, segment);
-                        (fresh, first) = (Some(next), from);
-                        self.flows.remove(&key);
-                        if is_out {
-                            self.expire(inside);
-                        }
+        if let Some(flow) = self.flows.get_mut(&key)
+            && let (Some(connection), Some(segment)) = (&mut flow.connection, segment)
+        {
+            let from = direction(flow.began_inside);
+            match connection.segment(from, segment, self.now, &config).verdict {
+                Verdict::Replaced => {
+                    let (next, from) = connection.successor(from, segment);
+                    (fresh, first) = (Some(next), from);
+                    self.flows.remove(&key);
+                    if is_out {
+                        self.expire(inside);
                     }
-                    Verdict::Refused(anomaly) => {
-                        let known = self.mappings.get(&inside).filter(|_| is_out && anomaly.is_challenge());
-                        return known.map(|known| Must::Leave(known.public)).ok_or(Refusal::Segment);
-                    }
-                    Verdict::Accepted => {}
                 }
+                Verdict::Refused(anomaly) => {
+                    let known = self.mappings.get(&inside).filter(|_| is_out && anomaly.is_challenge());
+                    return known.map(|known| Must::Leave(known.public)).ok_or(Refusal::Segment);
+                }
+                Verdict::Accepted => {}
             }
         }
         if !self.flows.contains_key(&key) {
@@ -518,10 +520,10 @@ fn run(steps: &[Step], allocation: Allocation, filtering: Filtering, pick_up: bo
         };
         match (must, &got) {
             (Ok(Must::Leave(public)), Ok(_)) => {
-                assert_eq!(Some(public), sent.map(|(from, _)| from), "{step:?}")
+                assert_eq!(Some(public), sent.map(|(from, _)| from), "{step:?}");
             }
             (Ok(Must::Arrive(to)), Ok(_)) => {
-                assert_eq!(Some((to.0, to.1)), sent.map(|(_, to)| to), "{step:?}")
+                assert_eq!(Some((to.0, to.1)), sent.map(|(_, to)| to), "{step:?}");
             }
             (Err(refusal), Err(got)) => assert_eq!(refusal, *got, "{step:?}"),
             (must, got) => panic!("{step:?}: must {must:?}, got {got:?}"),

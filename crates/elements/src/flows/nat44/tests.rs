@@ -113,7 +113,7 @@ fn without_a_side_output_packets_are_dropped_by_name() {
 #[test]
 fn datagrams_in_fragments_leave_in_fragments() {
     let mut rig = Rig::new(2, |builder| graph(builder, &[], false));
-    let payload: Vec<u8> = (0..2_500).map(|at| at as u8).collect();
+    let payload: Vec<u8> = (0..2_500_u32).map(|at| at as u8).collect();
     let whole = udp((INSIDE, 5_000), (FAR, 53), &payload);
     let part = |from: usize, to: usize, more: bool| {
         let of = |header: &mut scalebricks_wire::ipv4::Ipv4Header| {
