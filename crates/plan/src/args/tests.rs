@@ -158,3 +158,10 @@ fn the_how_to_shows_plans() {
         ],
     );
 }
+
+#[test]
+fn the_page_of_flows_shows_a_plan() {
+    let printed = output("plan flows --paper --cores 9").unwrap();
+    let console = format!("```console\n$ scalebricks plan flows --paper\n{}\n```", printed.trim_end());
+    check_page("flows.md", &[("plan-flows", console)]);
+}
