@@ -115,7 +115,11 @@ impl Cores {
 /// A session of UDP or TCP.
 type Session = ([u8; 4], [u8; 4], u8, u16, u16);
 
-fn packet((from, to, protocol, source, destination): Session, identification: u16, payload: usize) -> Vec<u8> {
+fn packet(
+    (from, to, protocol, source, destination): Session,
+    identification: u16,
+    payload: usize,
+) -> Vec<u8> {
     let mut l4 = [source.to_be_bytes(), destination.to_be_bytes()].concat();
     if protocol == 6 {
         l4.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1, 0x50, 16, 1, 0, 0, 0, 0, 0]);
@@ -184,7 +188,8 @@ fn both_directions_and_fragments_of_a_session_meet_one_table() {
         let reply = (to, from, protocol, destination, source);
         packets.push(packet(session, 0, 4));
         packets.push(packet(reply, 0, 4));
-        let mut pieces = fragments(&packet(if number % 3 == 0 { reply } else { session }, number as u16, 300));
+        let mut pieces =
+            fragments(&packet(if number % 3 == 0 { reply } else { session }, number as u16, 300));
         for at in (1..pieces.len()).rev() {
             pieces.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
         }

@@ -55,9 +55,10 @@ fn talking(config: &Config) -> Tracker {
 
 /// The connection takes data in both directions.
 fn goes_on(tracker: &mut Tracker) {
-    for packet in
-        [segment(Direction::Forward, 101, 501, 16, b"still"), segment(Direction::Reverse, 501, 106, 16, b"here")]
-    {
+    for packet in [
+        segment(Direction::Forward, 101, 501, 16, b"still"),
+        segment(Direction::Reverse, 501, 106, 16, b"here"),
+    ] {
         let tracked = tracker.track(&packet, 0, NOW, &mut ()).unwrap();
         assert!(!tracked.is_new);
         assert_eq!(tracked.state, scalebricks_flows::tracker::State::Tcp(tcp::State::Established));
@@ -78,11 +79,19 @@ fn fragment_attacks_are_refused_by_name() {
     /// Name, fragments (offset, octets, whether more follow), and the reason.
     type Attack = (&'static str, &'static [(usize, usize, bool)], Refusal);
     const ATTACKS: [Attack; 10] = [
-        ("teardrop: the second fragment lies within the first", &[(0, 36, true), (24, 4, false)], Refusal::Malformed),
+        (
+            "teardrop: the second fragment lies within the first",
+            &[(0, 36, true), (24, 4, false)],
+            Refusal::Malformed,
+        ),
         ("newtear: the same, shorter", &[(0, 32, true), (24, 4, false)], Refusal::End),
         ("the second ends behind the first", &[(0, 32, true), (24, 16, false)], Refusal::Overlap),
         ("nestea: overlap after a hole", &[(0, 16, true), (48, 224, false), (8, 24, true)], Refusal::Overlap),
-        ("bonk: the last fragment comes first and overlaps", &[(32, 32, false), (0, 40, true)], Refusal::Overlap),
+        (
+            "bonk: the last fragment comes first and overlaps",
+            &[(32, 32, false), (0, 40, true)],
+            Refusal::Overlap,
+        ),
         ("boink: an offset within the last", &[(24, 24, true), (0, 32, true)], Refusal::Overlap),
         ("syndrop: another end", &[(0, 16, true), (24, 16, false), (24, 24, false)], Refusal::End),
         ("data behind the end", &[(8, 24, false), (40, 8, true)], Refusal::End),
@@ -134,7 +143,8 @@ fn incomplete_packets_are_bounded_and_established_flows_go_on() {
 /// name, and all others go on.
 #[test]
 fn a_flood_of_one_bucket_with_a_known_secret_is_bounded() {
-    let config = Config { flows: 4_096, young_flows: 4_000, grows: false, reassembly: None, ..Config::default() };
+    let config =
+        Config { flows: 4_096, young_flows: 4_000, grows: false, reassembly: None, ..Config::default() };
     let mut tracker = talking(&config);
     let buckets = 4_096_u32 / 8;
     let hasher = FlowHasher::new(Signature::Keyed, KNOWN);
@@ -159,7 +169,8 @@ fn a_flood_of_one_bucket_with_a_known_secret_is_bounded() {
     assert_eq!(tracker.untracked().get(Untracked::TableFull) as usize, 200 - begun);
     goes_on(&mut tracker);
     // Flows of other buckets begin as before.
-    let begun = (1..=200).filter(|&port| tracker.track(&udp([172, 16, 0, 1], SERVER, port), 0, NOW, &mut ()).is_ok());
+    let begun =
+        (1..=200).filter(|&port| tracker.track(&udp([172, 16, 0, 1], SERVER, port), 0, NOW, &mut ()).is_ok());
     assert!(begun.count() >= 197);
 }
 

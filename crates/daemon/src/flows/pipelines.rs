@@ -21,9 +21,7 @@ use scalebricks_elements::{Consumer, Producer, PushError, ring};
 use scalebricks_flows::Direction;
 use scalebricks_flows::reassembly::{self, Chunk, Gap, Stream};
 use scalebricks_flows::tcp::{Anomaly, Connection};
-use scalebricks_flows::tracker::{
-    Balancer, Config, EndCause, Ended, Flow, Sink, State, Tables, Tracker,
-};
+use scalebricks_flows::tracker::{Balancer, Config, EndCause, Ended, Flow, Sink, State, Tables, Tracker};
 use scalebricks_io::CaptureReader;
 use scalebricks_types::{FiveTuple, HashSeed};
 use std::collections::HashMap;
@@ -212,7 +210,7 @@ fn input(
     frames: &mut Frames,
     interrupt: &Interrupt,
 ) -> Result<(), Stopped> {
-    let (mut number, mut last) = (0, Duration::ZERO);
+    let (mut number, mut last) = (0_u64, Duration::ZERO);
     let ended = read(reader, frames, interrupt, |bytes, at| {
         number += 1;
         last = at;
@@ -224,7 +222,7 @@ fn input(
             }
         }
         balancer.expire(at);
-        if number % STRIDE == 0 && !rings.iter_mut().all(|ring| put(ring, Parcel::Stride)) {
+        if number.is_multiple_of(STRIDE) && !rings.iter_mut().all(|ring| put(ring, Parcel::Stride)) {
             return Err(Stopped::Written);
         }
         Ok(())
@@ -294,7 +292,8 @@ fn merge(trackers: &[Receiver<Vec<Event>>], output: &mut Output) {
         let mut heads: Vec<_> =
             strides.into_iter().map(|events| events.unwrap_or_default().into_iter().peekable()).collect();
         loop {
-            let next = heads.iter_mut().enumerate().filter_map(|(core, head)| Some((head.peek()?.packet, core)));
+            let next =
+                heads.iter_mut().enumerate().filter_map(|(core, head)| Some((head.peek()?.packet, core)));
             let Some((_, core)) = next.min() else { break };
             if let (Some(event), Some(flows)) = (heads[core].next(), flows.get_mut(core)) {
                 write(event, flows, &mut last, output);

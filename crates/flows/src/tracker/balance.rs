@@ -156,7 +156,10 @@ mod tests {
                 if record.get() < BUCKETS * 16 {
                     counts[pipeline][record.get() as usize / 16] += 1;
                 }
-                assert_eq!(hash_of(&hasher, &tuple(number).reversed(), 0).pipeline(pipelines), pipeline as u32);
+                assert_eq!(
+                    hash_of(&hasher, &tuple(number).reversed(), 0).pipeline(pipelines),
+                    pipeline as u32
+                );
                 assert_eq!(key.reversed(), Key4::of_tuple(&tuple(number).reversed(), 0).unwrap());
             }
             for (table, counts) in tables.iter().zip(&counts) {

@@ -62,10 +62,8 @@ pub(super) const TABLE_MB: f64 = 7.5;
 pub(super) const STACK_MPPS: [f64; 3] = [3.3, 13.9, 16.3];
 
 /// Table I: what is measured, sessions, and the shares of I/O, IP, TCP without lookup, and lookup, in percent.
-pub(super) const TABLE_1_SHARES: [(&str, u64, [&str; 4]); 2] = [
-    ("Libnids", 10, ["4.1", "4.6", "32.5", "58.8"]),
-    ("Libnids", 131_072, ["0.14", "0.16", "1.1", "98.6"]),
-];
+pub(super) const TABLE_1_SHARES: [(&str, u64, [&str; 4]); 2] =
+    [("Libnids", 10, ["4.1", "4.6", "32.5", "58.8"]), ("Libnids", 131_072, ["0.14", "0.16", "1.1", "98.6"])];
 
 /// Table III: cycles with File-1, in order of stages.
 pub(super) const STAGE_CYCLES: [u32; 5] = [35, 30, 50, 100, 700];

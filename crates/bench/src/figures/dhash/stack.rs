@@ -1,8 +1,10 @@
 //! The whole stack: Tables I and III, Figures 6 and 7.
 
-use super::paper::{CLOCK_GHZ, STAGE_CYCLES, STACK_BY_CORES, TABLE_1_SHARES};
+use super::paper::{CLOCK_GHZ, STACK_BY_CORES, STAGE_CYCLES, TABLE_1_SHARES};
 use crate::bench_run::BenchRun;
-use crate::dhash::{CHAINED, DHASH, ONE_CORE, PACKETS_ALONE, PIPELINE, STACK, STAGE, STAGES, TABLE_1, TABLE_1_ROWS, TWO_CORES};
+use crate::dhash::{
+    CHAINED, DHASH, ONE_CORE, PACKETS_ALONE, PIPELINE, STACK, STAGE, STAGES, TABLE_1, TABLE_1_ROWS, TWO_CORES,
+};
 use crate::figures::router::millions;
 use crate::row::{Metric, Row, SelectRows};
 use crate::sheet::Sheet;
@@ -64,7 +66,10 @@ fn table_1(rows: &[Row]) -> PageTable {
     let heads = ["table", "sessions", "I/O, %", "IP, %", "TCP without lookup, %", "lookup, %"];
     let mut table = PageTable::new("dhash-table-1", &heads);
     for (name, sessions, shares) in TABLE_1_SHARES {
-        table.rows.push([vec![format!("paper: {name}"), sessions.to_string()], shares.map(str::to_owned).to_vec()].concat());
+        table.rows.push(
+            [vec![format!("paper: {name}"), sessions.to_string()], shares.map(str::to_owned).to_vec()]
+                .concat(),
+        );
     }
     let most = rows.iter().structure(STACK).map(|row| row.case.keys).max().unwrap_or(0);
     for (name, label) in [(CHAINED, "chained hash, 1,040 buckets"), (DHASH, "DHash")] {
@@ -91,7 +96,14 @@ fn table_3(rows: &[Row]) -> PageTable {
 /// The measured costs of stages, for the formula.
 fn costs(rows: &[Row]) -> Option<Costs> {
     let of = |at: usize| Some(stage(rows, STAGES.get(at)?)?.median);
-    Some(Costs { capture: of(0)?, balance: of(1)?, fifo: of(2)?, l3: of(3)?, tcp: of(4)?, units_per_second: 1e9 })
+    Some(Costs {
+        capture: of(0)?,
+        balance: of(1)?,
+        fifo: of(2)?,
+        l3: of(3)?,
+        tcp: of(4)?,
+        units_per_second: 1e9,
+    })
 }
 
 /// Figures 6 and 7: by cores. Beyond what is measured, the formula's bounds.
@@ -119,7 +131,9 @@ fn by_cores(rows: &[Row]) -> PageTable {
         let paper = STACK_BY_CORES.iter().find(|(cores, _)| *cores == row.cores);
         let paper = paper.map_or("Not known: a picture", |(_, mpps)| *mpps).to_owned();
         let (pipeline, alone) = (of(pipeline, row.mpps), of(alone, row.run_to_completion_mpps));
-        table.rows.push([vec![row.cores.to_string()], pipeline.to_vec(), alone.to_vec(), vec![paper]].concat());
+        table
+            .rows
+            .push([vec![row.cores.to_string()], pipeline.to_vec(), alone.to_vec(), vec![paper]].concat());
     }
     table
 }
