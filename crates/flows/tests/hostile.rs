@@ -82,7 +82,7 @@ fn fragment_attacks_are_refused_by_name() {
         (
             "teardrop: the second fragment lies within the first",
             &[(0, 36, true), (24, 4, false)],
-            Refusal::Malformed,
+            Refusal::End,
         ),
         ("newtear: the same, shorter", &[(0, 32, true), (24, 4, false)], Refusal::End),
         ("the second ends behind the first", &[(0, 32, true), (24, 16, false)], Refusal::Overlap),
