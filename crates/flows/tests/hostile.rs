@@ -95,7 +95,7 @@ fn fragment_attacks_are_refused_by_name() {
         ("boink: an offset within the last", &[(24, 24, true), (0, 32, true)], Refusal::Overlap),
         ("syndrop: another end", &[(0, 16, true), (24, 16, false), (24, 24, false)], Refusal::End),
         ("data behind the end", &[(8, 24, false), (40, 8, true)], Refusal::End),
-        ("ping of death: longer than a packet", &[(0, 8, true), (65_528, 1_000, false)], Refusal::TooLong),
+        ("ping of death: longer than a packet", &[(0, 8, true), (65_504, 24, false)], Refusal::TooLong),
         ("no data", &[(0, 0, true)], Refusal::Empty),
     ];
     for (id, (name, parts, reason)) in (1..).zip(ATTACKS) {
@@ -116,6 +116,16 @@ fn fragment_attacks_are_refused_by_name() {
         goes_on(&mut tracker);
         assert_eq!(tracker.flows(), 1, "{name}");
     }
+}
+
+/// The ping of death itself ends beyond any packet: the parser refuses the fragment.
+#[test]
+fn a_fragment_that_ends_beyond_any_packet_is_malformed() {
+    let mut tracker = talking(&Config::default());
+    assert_eq!(tracker.track(&fragment(1, 0, 8, true), 0, NOW, &mut ()), Err(Untracked::FragmentHeld));
+    let last = fragment(1, 65_528, 1_000, false);
+    assert_eq!(tracker.track(&last, 0, NOW, &mut ()), Err(Untracked::MalformedIp));
+    goes_on(&mut tracker);
 }
 
 /// Rose and jolt: first or last fragments of more packets than there is room for, of many sources.

@@ -58,7 +58,7 @@ proptest! {
         let plan = plan(&costs, 40).unwrap();
         prop_assert!(plan.rows[1..].is_sorted_by(|a, b| a.mpps <= b.mpps));
         let input = 1e3 / costs.input();
-        prop_assert!(plan.rows[1..].iter().all(|row| row.mpps <= input));
+        prop_assert!(plan.rows[1..].iter().all(|row| row.mpps <= input * 1.000_001));
         let apart = |cores: u32| (costs.input() - costs.application() / f64::from(cores)).abs();
         prop_assert!((1..=MAX_CORES).all(|cores| apart(plan.balanced) <= apart(cores)));
         // A single core pays neither for balancing nor for a FIFO.
