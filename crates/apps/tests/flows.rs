@@ -257,5 +257,5 @@ fn a_full_ring_drops_by_name() {
     assert_eq!(handed.iter().sum::<u64>() + full.iter().sum::<u64>(), 400);
     assert_eq!(handed[1], 16);
     assert!(full[1] > 100, "{full:?}");
-    assert_eq!(cores.tracked[0].lock().unwrap().len() as u64, handed[0], "the other core goes on");
+    assert_eq!(cores.tracked[1].lock().unwrap().len() as u64, handed[0], "the other core goes on");
 }
