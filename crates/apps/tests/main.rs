@@ -6,6 +6,7 @@ mod check;
 mod control_socket;
 mod directory;
 mod examples;
+mod flows;
 mod gateway;
 mod hostile;
 mod ipsec;

@@ -66,7 +66,7 @@ pub mod values;
 
 use scalebricks_graph::PerPacket;
 
-pub use handoff::{FromWorker, ToWorker, handoff};
+pub use handoff::{Consumer, FromWorker, Producer, PushError, ToWorker, handoff, ring};
 
 /// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are
 /// files of that folder. A class that is not `batch` implements [`PerPacket`]. `fuse` names classes that run in one loop where they are connected in sequence.
@@ -136,6 +136,7 @@ elements! {
         per_packet unstrip Unstrip;
     }
     [flows] {
+        batch flow_balance FlowBalance;
         batch flow_tracker FlowTracker;
         batch nat44 Nat44<P>;
     }

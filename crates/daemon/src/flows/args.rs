@@ -28,6 +28,8 @@ Examples:
   scalebricks flows --pcap in.pcap --ipfix flows.ipfix
       For a collector, or `tshark -V -r flows.ipfix`.
   scalebricks flows --pcap in.pcap --timeout established=600 --timeout udp=60
+  scalebricks flows --pcap large.pcap --cores 6 --log flows.jsonl
+      One core reads, six track; `scalebricks plan flows` says how many are of use.
 
 Exit status:
   0 success
@@ -90,6 +92,11 @@ pub struct FlowsArgs {
     /// half-closed, closing, time-wait, reset; udp-one-way, udp, icmp, sctp-opening, sctp, other
     #[arg(long = "timeout", value_name = "STATE=SECONDS", value_parser = parse_timeout)]
     pub timeouts: Vec<(Lifetime, Duration)>,
+
+    /// Track on so many cores, each with flows and limits of its own, and read the capture on one more. Log, streams and
+    /// summary are those of one core, as long as no limit is reached
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub cores: Option<u32>,
 
     /// No summary and no progress
     #[arg(long, short)]
