@@ -12,6 +12,7 @@
 //! | [`esp`] | IPsec: security associations, algorithms, anti-replay |
 //! | [`fabric`] | clusters: encoded addresses, live links, the state of steering |
 //! | [`flat`] | the switch for flat names: its elements and their table |
+//! | [`firewall`] | the stateful firewall: rules, verdicts of flows |
 //! | `header`, `header6`, `ip_check` | access to a packet's IP header with lengths checked; header validation |
 //! | `shared_names` | names and descriptions of shared drop reasons, counters and handlers |
 //! | `side_output`, `agnostic` | an optional output for bad packets; elements that process single packets |
@@ -33,6 +34,7 @@ pub mod columns;
 pub mod esp;
 pub mod fabric;
 pub mod filter;
+pub mod firewall;
 pub mod flat;
 mod gate;
 pub mod gateway;
@@ -136,6 +138,7 @@ elements! {
         per_packet unstrip Unstrip;
     }
     [flows] {
+        batch firewall Firewall<P>;
         batch flow_balance FlowBalance;
         batch flow_tracker FlowTracker;
         batch nat44 Nat44<P>;

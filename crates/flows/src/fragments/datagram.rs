@@ -55,6 +55,11 @@ impl<'a> Part<'a> {
 }
 
 impl Datagram {
+    /// Number of its fragments that are here.
+    pub(super) const fn pieces(&self) -> usize {
+        self.fragments.len()
+    }
+
     /// What it costs, octets.
     pub(super) fn cost(&self) -> u64 {
         PACKET_COST + (self.headers.len() + self.len) as u64 + self.fragments.len() as u64 * FRAGMENT_COST

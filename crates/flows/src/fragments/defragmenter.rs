@@ -42,6 +42,7 @@ pub struct Defragmenter {
     bytes: u64,
     whole: Vec<u8>,
     longest: usize,
+    pieces: usize,
     refusals: Tally<Refusal>,
     events: Tally<Event>,
 }
@@ -58,6 +59,7 @@ impl Defragmenter {
             bytes: 0,
             whole: Vec::new(),
             longest: 0,
+            pieces: 0,
             refusals: Tally::default(),
             events: Tally::default(),
         }
@@ -77,6 +79,11 @@ impl Defragmenter {
     /// than this does not exceed the path's MTU.
     pub const fn longest_fragment(&self) -> usize {
         self.longest
+    }
+
+    /// Number of fragments of the packet that was completed last.
+    pub const fn pieces(&self) -> usize {
+        self.pieces
     }
 
     /// Incomplete packets, refused ones included.
@@ -126,6 +133,7 @@ impl Defragmenter {
         if entry.datagram.is_complete() {
             entry.datagram.write(&mut self.whole);
             self.longest = entry.datagram.longest;
+            self.pieces = entry.datagram.pieces();
             self.forget(&id);
             self.events.count(Event::Completed);
             return Defragmented::Whole(&self.whole);

@@ -7,6 +7,7 @@ use crate::reassembly::{Chunk, Stream};
 use crate::tcp::{self, Anomaly};
 use scalebricks_tables::dhash::{Direction, Record, StartedRecords};
 use scalebricks_types::FiveTuple;
+use scalebricks_wire::IpPacket;
 
 /// A packet that belongs to a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,8 @@ named_enum! {
         Replaced => "replaced",
         /// It was the oldest young flow when there were too many.
         Evicted => "evicted",
+        /// The caller ended it: see [`Tracker::dismiss`](super::Tracker::dismiss).
+        Dismissed => "dismissed",
         /// The input ended.
         InputEnded => "input_ended",
     }
@@ -139,6 +142,11 @@ pub trait Sink {
     /// An unusual segment of the flow with this number.
     fn anomaly(&mut self, serial: u64, anomaly: Anomaly) {
         let _ = (serial, anomaly);
+    }
+
+    /// A packet was completed from fragments, and is tracked next. The packet of the caller was its last fragment.
+    fn completed(&mut self, packet: &IpPacket<'_>) {
+        let _ = packet;
     }
 
     /// Whether a packet may begin this flow. Asked once the packet is otherwise right, before the flow has a record.

@@ -106,13 +106,13 @@ impl Tracker {
     }
 
     /// Tracks a batch of packets, in order: the same as [`Self::track`] of each. The table's and the records' cache lines of
-    /// all packets are fetched together. `done` receives each packet's place in the batch and its result; a record is valid
-    /// until `done` returns.
+    /// all packets are fetched together. `done` receives the tracker, each packet's place in the batch and its result; a
+    /// record is valid until `done` returns.
     pub fn track_batch<S: Sink>(
         &mut self,
         packets: &[Packet<'_>],
         sink: &mut S,
-        mut done: impl FnMut(usize, Result<Tracked, Untracked>, &mut S),
+        mut done: impl FnMut(&mut Self, usize, Result<Tracked, Untracked>, &mut S),
     ) {
         for (at, packets) in packets.chunks(BATCH).enumerate() {
             let mut asked = [None; BATCH];
@@ -123,7 +123,7 @@ impl Tracker {
             self.inner.v6.look_up();
             for (place, (packet, asked)) in packets.iter().zip(asked).enumerate() {
                 let tracked = self.one(packet, asked, sink);
-                done(at * BATCH + place, tracked, sink);
+                done(self, at * BATCH + place, tracked, sink);
             }
             self.inner.v4.forget_batch();
             self.inner.v6.forget_batch();
@@ -190,6 +190,7 @@ impl Tracker {
             Defragmented::Refused(_) => Err(Untracked::FragmentRefused),
             Defragmented::Whole(bytes) => {
                 let packet = parse_ip(bytes).map_err(|_| Untracked::MalformedIp)?;
+                sink.completed(&packet);
                 self.inner.packet(&packet, None, zone, now, sink)
             }
         }
@@ -202,6 +203,18 @@ impl Tracker {
         v4.sweep(Some(now), budget, shared, sink);
         v6.sweep(Some(now), budget, shared, sink);
         self.defragmenter.expire(now);
+    }
+
+    /// Ends a flow because the caller wants it. Does nothing if the flow has ended already.
+    pub fn dismiss(&mut self, tracked: &Tracked, sink: &mut impl Sink) {
+        if self.flow(tracked).serial != tracked.serial {
+            return;
+        }
+        let Inner { v4, v6, shared, .. } = &mut self.inner;
+        match tracked.family {
+            Family::V4 => v4.end(tracked.record, EndCause::Dismissed, shared, sink),
+            Family::V6 => v6.end(tracked.record, EndCause::Dismissed, shared, sink),
+        }
     }
 
     /// Ends all flows, as the input has ended.
@@ -262,6 +275,15 @@ impl Tracker {
         match tracked.family {
             Family::V4 => v4.flow(tracked.record),
             Family::V6 => v6.flow(tracked.record),
+        }
+    }
+
+    /// The ends of a flow, as in its first packet; `None` if it has ended.
+    pub fn tuple(&self, tracked: &Tracked) -> Option<FiveTuple> {
+        let Inner { v4, v6, .. } = &self.inner;
+        match tracked.family {
+            Family::V4 => v4.table.key(tracked.record).map(Key::tuple),
+            Family::V6 => v6.table.key(tracked.record).map(Key::tuple),
         }
     }
 
