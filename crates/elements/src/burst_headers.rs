@@ -65,7 +65,8 @@ impl Default for Headers {
 /// The word at a place.
 #[inline(always)]
 fn word<const AT: usize>(front: &[u8; FRONT]) -> u32 {
-    u32::from_le_bytes([front[AT], front[AT + 1], front[AT + 2], front[AT + 3]])
+    // One load; four octets put together are several.
+    front[AT..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
 }
 
 /// Two octets in network order, the low half of a little-endian word.
@@ -88,8 +89,7 @@ impl Headers {
             self.words[1][at] = word::<{ HEADER_LEN + 4 }>(front);
             self.words[2][at] = word::<TTL>(front);
             self.words[3][at] = word::<{ HEADER_LEN + 12 }>(front);
-            let [.., a, b, c, d] = *front;
-            self.to[at] = Ipv4Addr::new(a, b, c, d);
+            self.to[at] = Ipv4Addr::from(word::<{ HEADER_LEN + 16 }>(front).to_le_bytes());
             self.len[at] = data.len() as u32; // a packet is shorter than 4 GiB
         }
     }
@@ -103,7 +103,9 @@ impl Headers {
         let [suspects_low, suspects_high] = rules.suspects();
         let (mut plain, mut padded, mut suspect) = (0u32, 0u32, 0u32);
         for at in 0..BURST {
-            let [first, second, third, from] = [0, 1, 2, 3].map(|word: usize| self.words[word][at]);
+            // No array method: the compiler would call it instead of using vectors.
+            let (first, second) = (self.words[0][at], self.words[1][at]);
+            let (third, from) = (self.words[2][at], self.words[3][at]);
             let to = u32::from_le_bytes(self.to[at].octets());
             let low = |word: u32| word & 0xffff;
             let sum = low(first) + low(second) + low(third) + low(from) + low(to);
