@@ -18,6 +18,7 @@
 //! | `side_output`, `agnostic` | an optional output for bad packets; elements that process single packets |
 //! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates; elements that pull at a rate |
 //! | `resolver`, `arp_table`, `arp_messages` | resolution of next hops by ARP and neighbour discovery |
+//! | `plain`, `burst_headers` | which packets are ordinary: one packet, and the packets of a burst together |
 //! | `next_hops` | copies of routes and neighbours, for elements that forward whole bursts |
 //! | `ping` | answers to ICMP echo requests |
 //! | `refragment` | cuts packets that came in fragments |
@@ -29,6 +30,7 @@ mod agnostic;
 pub mod annotations;
 mod arp_messages;
 mod arp_table;
+mod burst_headers;
 mod capture_source;
 pub mod columns;
 pub mod esp;
