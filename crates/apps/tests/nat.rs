@@ -89,7 +89,7 @@ fn ends(bytes: &[u8]) -> Option<(u8, End, End)> {
             let id = u16::from_be_bytes([icmp.bytes5to8()[0], icmp.bytes5to8()[1]]);
             (id, id)
         }
-        TransportSlice::Icmpv6(_) => return None,
+        _ => return None,
     };
     Some((ip.header().protocol().0, (src, sport), (dst, dport)))
 }
