@@ -104,7 +104,7 @@ fn track(tracker: &mut Tracker, frames: &[Frame], now: Duration, sink: &mut impl
         for (packet, frame) in packets.iter_mut().zip(frames) {
             packet.bytes = ip_packet(frame);
         }
-        tracker.track_batch(&packets[..frames.len()], sink, |_, _, _| {});
+        tracker.track_batch(&packets[..frames.len()], sink, |_, _, _, _| {});
         tracker.sweep(now, frames.len(), sink);
     }
 }
@@ -360,7 +360,7 @@ fn pass(tracker: &mut Tracker, frames: &[Frame], now: Duration) -> Result<f64, B
                 std::hint::spin_loop();
                 continue;
             }
-            tracker.track_batch(&packets[..count], &mut (), |_, _, _| {});
+            tracker.track_batch(&packets[..count], &mut (), |_, _, _, _| {});
             tracker.sweep(now, count, &mut ());
         }
     };

@@ -3,7 +3,8 @@
 use super::state::{Mapping, State};
 use super::{Endpoint, Event, Filtering, Refusal};
 use crate::tcp::Anomaly;
-use crate::tracker::{Ended, Sink};
+use crate::tracker::Sink;
+use scalebricks_tables::dhash::{Record, StartedRecords};
 use scalebricks_types::FiveTuple;
 use std::net::IpAddr;
 
@@ -177,12 +178,12 @@ impl Sink for State {
         }
     }
 
-    fn ended(&mut self, ended: &Ended<'_>) {
-        let session = ended.records.column(self.column)[ended.record];
+    fn released(&mut self, tuple: FiveTuple, record: Record, records: &StartedRecords) {
+        let session = records.column(self.column)[record];
         if !session.exists {
             return;
         }
-        let remote = if session.began_outside { ended.tuple.src } else { ended.tuple.dst };
+        let remote = if session.began_outside { tuple.src } else { tuple.dst };
         self.let_go(&session, remote);
         if let Some(subscriber) = self.subscribers.get_mut(session.subscriber) {
             subscriber.sessions -= 1;

@@ -84,6 +84,7 @@ impl Shared {
         if is_tcp {
             self.finish(flow.serial, &mut records.column_mut(columns.tcp)[record].streams, sink);
         }
+        sink.released(key.tuple(), record, records);
         let tcp = is_tcp.then(|| &records.column(columns.tcp)[record]);
         sink.ended(&Ended {
             tuple: key.tuple(),
@@ -93,8 +94,6 @@ impl Shared {
             connection: tcp.map(|tcp| &tcp.connection),
             streams: tcp.map(|tcp| &tcp.streams),
             cause,
-            record,
-            records,
         });
         self.events.count(Event::Ended);
         self.ends.count(cause);

@@ -126,10 +126,6 @@ pub struct Ended<'a> {
     pub streams: Option<&'a [Stream; 2]>,
     /// How it ended.
     pub cause: EndCause,
-    /// The flow's record, for the last time.
-    pub record: Record,
-    /// All arrays, with the values that the caller keeps beside the flow.
-    pub records: &'a StartedRecords,
 }
 
 /// Receives what a tracker finds.
@@ -153,6 +149,11 @@ pub trait Sink {
     fn may_begin(&mut self, tuple: &FiveTuple, zone: u16) -> bool {
         let _ = (tuple, zone);
         true
+    }
+
+    /// The record of a flow that is about to end, and all arrays, with the values that the caller keeps beside the flow.
+    fn released(&mut self, tuple: FiveTuple, record: Record, records: &StartedRecords) {
+        let _ = (tuple, record, records);
     }
 
     /// A flow has ended.
