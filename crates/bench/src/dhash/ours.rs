@@ -12,7 +12,8 @@ pub(crate) const NAME: &str = "dhash";
 
 /// A table with the paper's load, of fixed size.
 pub(super) fn config(sessions: usize, signature: Signature, secret: HashSeed) -> Config {
-    let pool = Pool { entries: sessions as u32 / 64 + 64, max_entries: sessions as u32 };
+    let entries = sessions as u32 / 64 + 64;
+    let pool = Pool { entries, max_entries: entries.max(sessions as u32) };
     let buckets = buckets_for(sessions);
     Config { buckets, growth: Growth::Fixed, pool, signature, ..Config::for_sessions(1, secret) }
 }
