@@ -25,7 +25,7 @@ element! {
     drops {
         FRAGMENT_HELD = "fragment_held": "A fragment that waits for others.",
         FRAGMENT_REFUSED = "fragment_refused": "A fragment that overlaps others, or exceeds a limit.",
-        IP_CHECKSUM = "ip_checksum": "The IPv4 header's checksum of a fragment is wrong.",
+        IP_CHECKSUM = "ip_checksum": "The IPv4 header's checksum is wrong.",
         TOO_LONG = "whole_packet_too_long": "The whole packet does not fit a buffer.",
     }
     keeps { balancer, }
