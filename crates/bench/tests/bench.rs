@@ -241,6 +241,9 @@ fn sessions_of_the_dhash_paper() {
         ("dhash", "comparisons"),
         ("dhash", "memory_bytes"),
         ("packets alone", "lookup_rate"),
+        ("stack", "packet_rate"),
+        ("stage", "packet_time"),
+        ("stage loop", "packet_time"),
     ]);
     let mut tables = vec!["dhash", "chained hash", "cuckoo", "hashbrown"];
     if cfg!(feature = "dpdk") {

@@ -97,6 +97,7 @@ impl Headers {
     /// Sorts the packets that were read: the first `count` of a burst. `own` is the router's MAC address as
     /// [`MacAddr::bits`](scalebricks_wire::MacAddr::bits) gives it.
     #[inline(always)]
+    #[expect(clippy::needless_bitwise_bool, reason = "with branches, the compiler would not use vectors")]
     pub(crate) fn sort(&mut self, count: usize, own: u64, rules: &Plain4) -> Sorted {
         let [own_low, own_high] = [own as u32, (own >> 16) as u32]; // octets 0 to 3, and 2 to 5
         let mtu = rules.mtu().min(0xffff) as u32;

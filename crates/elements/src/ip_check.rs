@@ -90,12 +90,11 @@ impl HeaderRules {
         offset: usize,
     ) -> Result<Ipv4Addr, HeaderFault> {
         let bytes = packet.data().get(offset..).unwrap_or_default();
-        let (dst, header_len, total) = match self.ordinary(bytes) {
-            Some((dst, total)) => (dst, MIN_HEADER_LEN, total),
-            None => {
-                let ip = self.check(bytes)?;
-                (ip.dst(), ip.header_len(), ip.total_len())
-            }
+        let (dst, header_len, total) = if let Some((dst, total)) = self.ordinary(bytes) {
+            (dst, MIN_HEADER_LEN, total)
+        } else {
+            let ip = self.check(bytes)?;
+            (ip.dst(), ip.header_len(), ip.total_len())
         };
         header::note(meta, offset, header_len, total);
         packet.truncate(offset + total);

@@ -141,7 +141,7 @@ fn incomplete_packets_are_bounded_and_established_flows_go_on() {
         } else {
             fragment(number as u16, 64_800, 32, false)
         };
-        bytes[12..16].copy_from_slice(&(0x0A00_0000 | number / 3).to_be_bytes());
+        bytes[12..16].copy_from_slice(&(0x0A00_0000 | (number / 3)).to_be_bytes());
         assert_eq!(tracker.track(&bytes, 0, NOW, &mut ()), Err(Untracked::FragmentHeld));
         assert!(tracker.defragmenter().packets() <= 100 && tracker.defragmenter().bytes() <= 100_000);
     }
@@ -158,15 +158,15 @@ fn a_flood_of_one_bucket_with_a_known_secret_is_bounded() {
     let buckets = 4_096_u32 / 8;
     let hasher = FlowHasher::new(Signature::Keyed, KNOWN);
     let aimed = (0..=u32::MAX).filter(|number| {
-        let (from, port) = (Ipv4Addr::from_bits(0x0B00_0000 | number >> 12), (number & 0xFFF) as u16 + 1);
+        let (from, port) = (Ipv4Addr::from_bits(0x0B00_0000 | (number >> 12)), (number & 0xFFF) as u16 + 1);
         let key = Key4::new(from, SERVER.into(), 17, port, 53, 0);
         // The upper bits of the index choose the bucket.
-        u64::from(hasher.hash(&key).index()) * u64::from(buckets) >> 32 == 9
+        (u64::from(hasher.hash(&key).index()) * u64::from(buckets)) >> 32 == 9
     });
     let results: Vec<_> = aimed
         .take(200)
         .map(|number| {
-            let from = (0x0B00_0000 | number >> 12).to_be_bytes();
+            let from = (0x0B00_0000 | (number >> 12)).to_be_bytes();
             let packet = udp(from, SERVER, (number & 0xFFF) as u16 + 1);
             tracker.track(&packet, 0, NOW, &mut ()).map(|tracked| tracked.is_new)
         })

@@ -7,7 +7,7 @@
 //!                              └─▶ summary
 //! ```
 //!
-//! [`pipelines`] does the same with a tracker on each of several cores.
+//! `pipelines` does the same with a tracker on each of several cores.
 
 pub mod args;
 mod ipfix;

@@ -86,12 +86,12 @@ struct EndedFlow {
 struct Events {
     packet: u64,
     has_streams: bool,
-    events: Vec<Event>,
+    list: Vec<Event>,
 }
 
 impl Events {
     fn add(&mut self, serial: u64, what: What) {
-        self.events.push(Event { packet: self.packet, serial, what });
+        self.list.push(Event { packet: self.packet, serial, what });
     }
 }
 
@@ -240,7 +240,7 @@ fn application(
     results: &SyncSender<Vec<Event>>,
     has_streams: bool,
 ) -> Tracker {
-    let mut events = Events { packet: 0, has_streams, events: Vec::new() };
+    let mut events = Events { packet: 0, has_streams, list: Vec::new() };
     let mut patience = Patience::default();
     loop {
         let Ok(parcel) = ring.pop() else {
@@ -254,18 +254,18 @@ fn application(
         match parcel {
             Parcel::Packet { number, at, bytes } => {
                 events.packet = number;
-                let first = events.events.len();
+                let first = events.list.len();
                 if let Ok(tracked) = tracker.track(&bytes, 0, at, &mut events)
                     && tracked.is_new
                 {
                     // Before what else the flow's first packet brought.
                     let began = Event { packet: number, serial: tracked.serial, what: What::Began };
-                    events.events.insert(first, began);
+                    events.list.insert(first, began);
                 }
                 tracker.sweep(at, SWEEP, &mut events);
             }
             Parcel::Stride => {
-                if results.send(std::mem::take(&mut events.events)).is_err() {
+                if results.send(std::mem::take(&mut events.list)).is_err() {
                     return tracker;
                 }
             }
@@ -273,7 +273,7 @@ fn application(
                 events.packet = u64::MAX;
                 super::finish(&mut tracker, last, &mut events);
                 // Nobody takes them after an error of writing.
-                let _ = results.send(events.events);
+                let _ = results.send(events.list);
                 return tracker;
             }
         }

@@ -141,11 +141,7 @@ impl<'a> Gate<'a> {
         let verdict =
             Verdict { generation: self.force.generation, forward: self.side, icmp, ..Verdict::default() };
         let synthetic = |side, tuple: &FiveTuple| decide(rules, side, tuple, icmp);
-        let (decision, verdict) = if (ip.src, ip.dst) != (tuple.src, tuple.dst) {
-            // The answer to a connection that the tracker did not believe at first.
-            let forward = self.side.other();
-            (synthetic(forward, tuple), Verdict { forward, ..verdict })
-        } else {
+        let (decision, verdict) = if (ip.src, ip.dst) == (tuple.src, tuple.dst) {
             let decision = rules.decide(self.side, packet);
             if decision.action != Action::Allow && self.force.picks_up && is_midway(packet) {
                 let other = synthetic(self.side.other(), &reversed(tuple));
@@ -157,6 +153,10 @@ impl<'a> Gate<'a> {
             } else {
                 (decision, verdict)
             }
+        } else {
+            // The answer to a connection that the tracker did not believe at first.
+            let forward = self.side.other();
+            (synthetic(forward, tuple), Verdict { forward, ..verdict })
         };
         let limit = self.force.source_flows;
         let is_over_limit = limit > 0 && self.books.sources.of(tuple.src) >= limit;

@@ -303,7 +303,7 @@ impl<P: PacketBuf + 'static> Firewall<P> {
         now: Duration,
     ) -> ArrayVec<Settled, SLOTS> {
         let none = ((Fate::Refuse(Refusal::Untracked(Untracked::MalformedIp)), 0), None);
-        let mut fates = [none; SLOTS];
+        let mut fates: ArrayVec<_, SLOTS> = batch.iter().map(|_| none).collect();
         let packets: ArrayVec<Packet<'_>, SLOTS> = batch
             .iter()
             .map(|slot| {
@@ -316,7 +316,10 @@ impl<P: PacketBuf + 'static> Firewall<P> {
         }
         let mut gate = Gate::new(&self.force, &mut self.books, self.verdicts, side, &packets, &self.tracker);
         self.tracker.track_batch(&packets, &mut gate, |tracker, at, tracked, gate| {
-            fates[at % SLOTS].0 = gate.settle(tracker, tracked);
+            let settled = gate.settle(tracker, tracked);
+            if let Some((fate, _)) = fates.get_mut(at) {
+                *fate = settled;
+            }
         });
         self.tracker.sweep(now, SWEEP * packets.len(), &mut self.books);
         batch

@@ -372,7 +372,7 @@ proptest! {
                 );
                 let mut ends = [source, target];
                 ends.sort_unstable();
-                let lives = |flow: &Flow| now - flow.last <= SECOND * if flow.is_answered { 300 } else { 120 };
+                let lives = |flow: &Flow| now.saturating_sub(flow.last) <= SECOND * if flow.is_answered { 300 } else { 120 };
                 flows.retain(|_, flow| lives(flow));
                 let passes = if let Some(flow) = flows.get_mut(&ends) {
                     flow.last = now;

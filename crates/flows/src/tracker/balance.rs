@@ -131,8 +131,8 @@ mod tests {
     use std::net::Ipv4Addr;
 
     fn tuple(number: u32) -> FiveTuple {
-        let (client, port) = (Ipv4Addr::from_bits(0x0A00_0000 | number / 50), 1024 + (number % 50) as u16);
-        let server = Ipv4Addr::from_bits(0xC000_0200 | number % 7);
+        let (client, port) = (Ipv4Addr::from_bits(0x0A00_0000 | (number / 50)), 1024 + (number % 50) as u16);
+        let server = Ipv4Addr::from_bits(0xC000_0200 | (number % 7));
         FiveTuple { src: client.into(), dst: server.into(), protocol: 6, src_port: port, dst_port: 443 }
     }
 
