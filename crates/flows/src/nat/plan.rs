@@ -114,7 +114,7 @@ pub const MAX_PUBLIC: u64 = 4_096;
 /// Most blocks of a NAT.
 pub const MAX_BLOCKS: u64 = 1 << 22;
 
-/// See `plan.rs`.
+/// The blocks of ports of all public addresses, and which inside address has which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     inside: Addresses,
