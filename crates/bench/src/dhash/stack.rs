@@ -360,7 +360,7 @@ fn pass(tracker: &mut Tracker, frames: &[Frame], now: Duration) -> Result<f64, B
                 std::hint::spin_loop();
                 continue;
             }
-            tracker.track_batch(&packets[..count], &mut (), |_, _, _, _| {});
+            tracker.track_batch(&packets[..count], &mut (), |_, _, _, ()| {});
             tracker.sweep(now, count, &mut ());
         }
     };

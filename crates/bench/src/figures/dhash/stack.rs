@@ -117,7 +117,7 @@ fn by_cores(rows: &[Row]) -> PageTable {
         row.map_or_else(
             || [format!("{bound:.1}"), "at most, by the formula".to_owned()],
             |row| {
-                let mark = row.mark.as_deref().map_or_else(String::new, |mark| format!(", {mark}"));
+                let mark = row.mark.map_or_else(String::new, |mark| format!(", {mark}"));
                 [millions(Some(row)), format!("measured{mark}")]
             },
         )
