@@ -1,5 +1,6 @@
 //! `FlowBalance`.
 
+use crate::shared_names::drops;
 use scalebricks_flows::fragments;
 use scalebricks_flows::tracker::{Balancer, Untracked};
 use scalebricks_graph::{Class, Control, DropId, Element, Frame, Out, SlotList, element};
@@ -23,9 +24,9 @@ element! {
     }
     example { "14", }
     drops {
-        FRAGMENT_HELD = "fragment_held": "A fragment that waits for others.",
-        FRAGMENT_REFUSED = "fragment_refused": "A fragment that overlaps others, or exceeds a limit.",
-        IP_CHECKSUM = "ip_checksum": "The IPv4 header's checksum is wrong.",
+        FRAGMENT_HELD = drops::FRAGMENT_HELD,
+        FRAGMENT_REFUSED = drops::FRAGMENT_REFUSED,
+        IP_CHECKSUM = drops::IP_CHECKSUM,
         TOO_LONG = "whole_packet_too_long": "The whole packet does not fit a buffer.",
     }
     keeps { balancer, }

@@ -2,6 +2,7 @@
 
 use crate::columns::{DstIp, FlowRecord};
 use crate::refragment::Cutter;
+use crate::shared_names::drops;
 use crate::values::{Ip, Prefixes};
 use scalebricks_flows::named::Named;
 use scalebricks_flows::nat::{Allocation, Event, Nat, Outcome, Refusal, Side, Translated};
@@ -95,14 +96,14 @@ element! {
     example { "100.64.0.0/22", "192.0.2.0/28", "OFFSET 14", "DETERMINISTIC true", "BLOCK 256", "FLOWS 1000", }
     writes { FlowRecord, DstIp, }
     drops {
-        MALFORMED_IP = "cut_or_malformed_ip": "The IP header is malformed, or the packet is cut.",
-        IP_CHECKSUM = "ip_checksum": "The IPv4 header's checksum is wrong.",
-        FRAGMENT_REFUSED = "fragment_refused": "A fragment that overlaps others, or exceeds a limit.",
-        MALFORMED_TRANSPORT = "malformed_transport": "The header behind the IP header is malformed or cut.",
-        TRANSPORT_CHECKSUM = "transport_checksum": "The checksum behind the IP header is wrong.",
-        SEGMENT = "segment_refused": "A TCP segment that the connection's state refuses.",
-        UNRELATED = "unrelated_icmp_error": "An ICMP error about no known flow.",
-        FULL = "flows_full": "All flows are established, and none more fits.",
+        MALFORMED_IP = drops::MALFORMED_IP,
+        IP_CHECKSUM = drops::IP_CHECKSUM,
+        FRAGMENT_REFUSED = drops::FRAGMENT_REFUSED,
+        MALFORMED_TRANSPORT = drops::MALFORMED_TRANSPORT,
+        TRANSPORT_CHECKSUM = drops::TRANSPORT_CHECKSUM,
+        SEGMENT = drops::SEGMENT_REFUSED,
+        UNRELATED = drops::UNRELATED_ERROR,
+        FULL = drops::FLOWS_FULL,
         NOT_INSIDE = "not_inside": "A packet from inside whose source is no inside address.",
         FORGED = "forged_source": "A packet from outside whose source is an inside or public address.",
         NOT_PUBLIC = "not_public": "A packet from outside to no public address of the NAT.",
