@@ -3,7 +3,7 @@
 //! Every key begins with a *domain* octet, so a TEID never equals a UE address, whatever its bits, and no key is
 //! all zeros (tables use the all-zero key for "empty slot").
 
-use crate::Teid;
+use crate::{PortBlocks, Teid};
 use borsh::{BorshDeserialize, BorshSerialize};
 use std::fmt;
 use std::io::{self, Read};
@@ -55,6 +55,7 @@ mod domain {
     pub(super) const UE_V4: u8 = 3;
     pub(super) const UE_V6: u8 = 4;
     pub(super) const TEID: u8 = 5;
+    pub(super) const PORT_BLOCK: u8 = 6;
 }
 
 /// Source, destination, protocol and ports of a packet, as seen on the wire.
@@ -140,6 +141,19 @@ impl FlowKey {
         Self::Short(Key16([domain::TEID as u64, teid.get() as u64]))
     }
 
+    /// The key of packets from an inside host of a firewall or NAT. Its address is the number of its upstream traffic, as
+    /// the TEID is that of a tunnel's; a cluster has one of the two.
+    #[inline]
+    pub const fn inside(address: Ipv4Addr) -> Self {
+        Self::teid(Teid::new(address.to_bits()))
+    }
+
+    /// The key of packets from outside to a block of ports of a NAT's public address.
+    #[inline]
+    pub const fn port_block(public: Ipv4Addr, block: u16) -> Self {
+        Self::Short(Key16([domain::PORT_BLOCK as u64, public.to_bits() as u64 | (block as u64) << 32]))
+    }
+
     /// Whether it is the key of upstream traffic.
     #[inline]
     pub const fn is_teid(&self) -> bool {
@@ -154,8 +168,10 @@ pub enum KeyParts {
     FiveTuple(FiveTuple),
     /// A UE: its IPv4 address, or its /64 with an interface identifier of zeros.
     Ue(IpAddr),
-    /// A tunnel that ends at this cluster.
+    /// A tunnel that ends at this cluster, or an inside host of a firewall or NAT by its address.
     Teid(Teid),
+    /// A block of ports of a NAT: the public address and the number of the block.
+    PortBlock(Ipv4Addr, u16),
 }
 
 impl FlowKey {
@@ -187,6 +203,10 @@ impl FlowKey {
                         let teid = Teid::new(word as u32);
                         (KeyParts::Teid(teid), Self::teid(teid))
                     }
+                    domain::PORT_BLOCK => {
+                        let (public, block) = (Ipv4Addr::from_bits(word as u32), (word >> 32) as u16);
+                        (KeyParts::PortBlock(public, block), Self::port_block(public, block))
+                    }
                     _ => return None,
                 }
             }
@@ -208,6 +228,7 @@ impl fmt::Display for FlowKey {
         match self.parts() {
             Some(KeyParts::Ue(ue)) => write!(f, "ue {ue}"),
             Some(KeyParts::Teid(teid)) => write!(f, "teid {:#x}", teid.get()),
+            Some(KeyParts::PortBlock(public, block)) => write!(f, "port block {block} of {public}"),
             Some(KeyParts::FiveTuple(FiveTuple { src, dst, protocol, src_port, dst_port })) => {
                 match protocol {
                     6 => f.write_str("tcp")?,
@@ -225,30 +246,59 @@ impl fmt::Display for FlowKey {
     }
 }
 
-/// What of a downstream packet is its key. Configured once per cluster; upstream packets are always keyed by TEID.
+/// What of a packet is its key. Configured once per cluster. A gateway keys upstream packets by TEID; a firewall and a NAT
+/// key packets from inside by their source address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyProfile {
     /// The five-tuple as seen on the wire, IPv4 and IPv6.
     Flow5,
     /// The destination, a UE: its IPv4 address or IPv6 /64.
     Ue,
+    /// The destination, an inside host of a firewall.
+    Inside,
+    /// The public address and the block of the destination port, of a NAT with these blocks.
+    Nat44(PortBlocks),
 }
 
 impl KeyProfile {
-    /// The key of a downstream packet with this tuple, or `None` if the addresses are of two families.
+    /// The key of a downstream packet with this tuple; `None` if the addresses are of two families, or a NAT has no such
+    /// port.
     #[inline]
     pub fn downstream_key(self, tuple: &FiveTuple) -> Option<FlowKey> {
         match self {
             Self::Flow5 => FlowKey::five_tuple(tuple),
-            Self::Ue => Some(FlowKey::ue(tuple.dst)),
+            Self::Ue | Self::Inside => Some(FlowKey::ue(tuple.dst)),
+            Self::Nat44(blocks) => {
+                let IpAddr::V4(public) = tuple.dst else { return None };
+                Some(FlowKey::port_block(public, blocks.of_public(public, tuple.dst_port)?))
+            }
         }
     }
 
-    /// The name used in configuration.
+    /// Whether packets are keyed for a firewall or a NAT: those from inside by their source address.
+    pub const fn is_of_appliance(self) -> bool {
+        matches!(self, Self::Inside | Self::Nat44(_))
+    }
+
+    /// The name of its kind.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Flow5 => "flow5",
             Self::Ue => "ue",
+            Self::Inside => "inside",
+            Self::Nat44(_) => NAT44,
+        }
+    }
+}
+
+const NAT44: &str = "nat44";
+
+/// The name, and for a NAT its blocks: `nat44:` and the text of [`PortBlocks`]. [`FromStr`] reads it.
+impl fmt::Display for KeyProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nat44(blocks) => write!(f, "{NAT44}:{blocks}"),
+            _ => f.write_str(self.name()),
         }
     }
 }
@@ -265,7 +315,12 @@ impl FromStr for KeyProfile {
         match name {
             "flow5" => Ok(Self::Flow5),
             "ue" => Ok(Self::Ue),
-            other => Err(ParseKeyProfileError(other.to_owned())),
+            "inside" => Ok(Self::Inside),
+            other => {
+                let blocks = other.strip_prefix(NAT44).and_then(|rest| rest.strip_prefix(':'));
+                let blocks = blocks.and_then(|blocks| blocks.parse().ok());
+                blocks.map(Self::Nat44).ok_or_else(|| ParseKeyProfileError(other.to_owned()))
+            }
         }
     }
 }
@@ -333,6 +388,7 @@ mod tests {
                     Some(KeyParts::FiveTuple(tuple)) => FlowKey::five_tuple(&tuple),
                     Some(KeyParts::Ue(ue)) => Some(FlowKey::ue(ue)),
                     Some(KeyParts::Teid(teid)) => Some(FlowKey::teid(teid)),
+                    Some(KeyParts::PortBlock(public, block)) => Some(FlowKey::port_block(public, block)),
                     None => None,
                 };
                 prop_assert!(made.is_none_or(|made| made == key));
@@ -354,6 +410,7 @@ mod tests {
             (FlowKey::ue(v4([10, 45, 0, 7])), "ue 10.45.0.7"),
             (FlowKey::ue("2001:db8::7".parse().unwrap()), "ue 2001:db8::"),
             (FlowKey::teid(Teid::new(0x1_0007)), "teid 0x10007"),
+            (FlowKey::port_block([192, 0, 2, 1].into(), 7), "port block 7 of 192.0.2.1"),
             (FlowKey::five_tuple(&tuple).unwrap(), "udp 192.0.2.1:53 > 10.45.0.7:4000"),
             (FlowKey::Short(Key16([9, 1])), "words [9, 1]"),
         ] {

@@ -10,6 +10,7 @@ mod delta;
 mod hash;
 mod ids;
 mod key;
+mod port_blocks;
 pub mod mix;
 mod nodes;
 mod rate;
@@ -21,5 +22,6 @@ pub use ids::{
     Teid,
 };
 pub use key::{FiveTuple, FlowKey, Key16, Key40, KeyParts, KeyProfile, ParseKeyProfileError};
+pub use port_blocks::{PortBlocks, PortBlocksError};
 pub use nodes::NodeSet;
 pub use rate::{Bucket, Limit, Spent};

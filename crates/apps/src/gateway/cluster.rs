@@ -125,6 +125,7 @@ impl WiredNodes {
                 fabric: Box::new(fabric),
             };
             let node_config = NodeConfig {
+                appliance: None,
                 id,
                 size,
                 policy: config.policy,

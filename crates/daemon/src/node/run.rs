@@ -258,6 +258,7 @@ fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &Slo
     // Random, so that a restarted process does not reuse its last numbers.
     let start = RandomState::new().hash_one(file.id.get()) as u32;
     NodeConfig {
+        appliance: None,
         id: file.id,
         size: file.size,
         policy: Policy {

@@ -266,6 +266,7 @@ impl Running {
         let layout = Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::SetSep, seed };
         let tables = bulk::fill(&layout, [id], 1, &flows.into_iter()).unwrap().remove(0);
         let config = NodeConfig {
+            appliance: None,
             id,
             size,
             policy: Policy::default(),
