@@ -66,6 +66,11 @@ fn with_options(text: &str, options: &str) -> String {
     text.replace("/* options */", if options.is_empty() { "" } else { options })
 }
 
+/// Whether this program's NAT translates addresses: whether it has an element for that.
+pub fn translates() -> bool {
+    scalebricks_elements::registry::<scalebricks_io::Packet>().spec("Nat44").is_some()
+}
+
 /// Whether an element of a node's graph belongs to the appliance.
 pub(crate) fn owns(element: &str) -> bool {
     element.strip_prefix(NAME).is_some_and(|rest| rest.starts_with('/')) || ENDS.contains(&element)
@@ -102,9 +107,9 @@ impl Appliance {
     pub fn check<P: PacketBuf + 'static>(text: &str) -> Result<(), ApplianceError> {
         let appliance = Self::read::<P>(text)?;
         let mut builder = Builder::<P>::new();
-        builder.declare("source", "Idle", &[]).declare("end", "Discard", &[]);
+        builder.declare("inside", "Idle", &[]).declare("outside", "Idle", &[]).declare("end", "Discard", &[]);
         appliance.add_elements(&mut builder);
-        builder.connect("source", 0, FROM_INSIDE, 0).connect("source", 0, FROM_OUTSIDE, 0);
+        builder.connect("inside", 0, FROM_INSIDE, 0).connect("outside", 0, FROM_OUTSIDE, 0);
         for end in [TO_OUTSIDE, TO_INSIDE, REFUSED] {
             builder.connect(end, 0, "end", 0);
         }

@@ -1,12 +1,14 @@
 // A NAT44 between two networks, as an IP hop.
 //
-// Until the element `Nat44` is there, addresses are not translated: each direction has a tracker. With it,
-// `n :: Nat44(/* options */ OFFSET 14)` takes their place: [0] n [0], [1] n [1], n [2] -> refused.
+// Until the element `Nat44` is there, addresses are not translated: a tracker takes its place. With it, `n :: Nat44(/*
+// options */ OFFSET 14)` is behind `out` and `in`: out -> [0] n [0] -> [0] output; in -> [1] n [1] -> [1] output; n [2] ->
+// refused.
 elementclass Appliance {
-  input[0] -> CheckIPHeader(14) -> out :: DecIPTTL -> from_inside :: FlowTracker(OFFSET 14, PICKUP true) -> [0] output;
-  input[1] -> CheckIPHeader(14) -> in :: DecIPTTL -> from_outside :: FlowTracker(OFFSET 14, PICKUP true) -> [1] output;
-  out [1] -> refused :: Null -> [2] output;
-  in [1] -> refused;
-  from_inside [1] -> refused;
-  from_outside [1] -> refused;
+  input[0] -> CheckIPHeader(14) -> out :: DecIPTTL -> Paint(0) -> tracker :: FlowTracker(OFFSET 14, PICKUP true);
+  input[1] -> CheckIPHeader(14) -> in :: DecIPTTL -> Paint(1) -> tracker -> direction :: PaintSwitch;
+  direction[0] -> [0] output;
+  direction[1] -> [1] output;
+  out[1] -> refused :: Null -> [2] output;
+  in[1] -> refused;
+  tracker[1] -> refused;
 }
