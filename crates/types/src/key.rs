@@ -3,12 +3,11 @@
 //! Every key begins with a *domain* octet, so a TEID never equals a UE address, whatever its bits, and no key is
 //! all zeros (tables use the all-zero key for "empty slot").
 
-use crate::{PortBlocks, Teid};
+use crate::Teid;
 use borsh::{BorshDeserialize, BorshSerialize};
 use std::fmt;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
 /// A key of up to 15 octets and its domain: IPv4 five-tuples, UE addresses, TEIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, BorshSerialize)]
@@ -246,93 +245,10 @@ impl fmt::Display for FlowKey {
     }
 }
 
-/// What of a packet is its key. Configured once per cluster. A gateway keys upstream packets by TEID; a firewall and a NAT
-/// key packets from inside by their source address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KeyProfile {
-    /// The five-tuple as seen on the wire, IPv4 and IPv6.
-    Flow5,
-    /// The destination, a UE: its IPv4 address or IPv6 /64.
-    Ue,
-    /// The destination, an inside host of a firewall.
-    Inside,
-    /// The public address and the block of the destination port, of a NAT with these blocks.
-    Nat44(PortBlocks),
-}
-
-impl KeyProfile {
-    /// The key of a downstream packet with this tuple; `None` if the addresses are of two families, or a NAT has no such
-    /// port.
-    #[inline]
-    pub fn downstream_key(self, tuple: &FiveTuple) -> Option<FlowKey> {
-        match self {
-            Self::Flow5 => FlowKey::five_tuple(tuple),
-            Self::Ue | Self::Inside => Some(FlowKey::ue(tuple.dst)),
-            Self::Nat44(blocks) => {
-                let IpAddr::V4(public) = tuple.dst else { return None };
-                Some(FlowKey::port_block(public, blocks.of_public(public, tuple.dst_port)?))
-            }
-        }
-    }
-
-    /// Whether packets are keyed for a firewall or a NAT: those from inside by their source address.
-    pub const fn is_of_appliance(self) -> bool {
-        matches!(self, Self::Inside | Self::Nat44(_))
-    }
-
-    /// The name of its kind.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Flow5 => "flow5",
-            Self::Ue => "ue",
-            Self::Inside => "inside",
-            Self::Nat44(_) => NAT44,
-        }
-    }
-}
-
-const NAT44: &str = "nat44";
-
-/// The name, and for a NAT its blocks: `nat44:` and the text of [`PortBlocks`]. [`FromStr`] reads it.
-impl fmt::Display for KeyProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nat44(blocks) => write!(f, "{NAT44}:{blocks}"),
-            _ => f.write_str(self.name()),
-        }
-    }
-}
-
-/// A name that is no key profile.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown key profile {0:?}: use flow5 or ue")]
-pub struct ParseKeyProfileError(String);
-
-impl FromStr for KeyProfile {
-    type Err = ParseKeyProfileError;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "flow5" => Ok(Self::Flow5),
-            "ue" => Ok(Self::Ue),
-            "inside" => Ok(Self::Inside),
-            other => {
-                let blocks = other.strip_prefix(NAT44).and_then(|rest| rest.strip_prefix(':'));
-                let blocks = blocks.and_then(|blocks| blocks.parse().ok());
-                blocks.map(Self::Nat44).ok_or_else(|| ParseKeyProfileError(other.to_owned()))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn tuple(src: IpAddr, dst: IpAddr) -> FiveTuple {
-        FiveTuple { src, dst, protocol: 6, src_port: 80, dst_port: 4000 }
-    }
 
     proptest! {
         #[test]
@@ -435,15 +351,5 @@ mod tests {
                 FlowKey::Long(k) => assert_ne!(k.words(), &[0; 5]),
             }
         }
-    }
-
-    #[test]
-    fn profiles_pick_their_part_of_the_tuple() {
-        let (server, ue) = (IpAddr::V4(1.into()), IpAddr::V4(2.into()));
-        let t = tuple(server, ue);
-        assert_eq!(KeyProfile::Ue.downstream_key(&t), Some(FlowKey::ue(ue)));
-        assert_eq!(KeyProfile::Flow5.downstream_key(&t), FlowKey::five_tuple(&t));
-        assert_eq!(KeyProfile::Flow5.downstream_key(&tuple(server, IpAddr::V6(2.into()))), None);
-        assert_eq!(t.reversed().reversed(), t);
     }
 }

@@ -486,7 +486,9 @@ mod tests {
             assert_eq!(lines, "10.1.0.7,3\n10.1.0.126,1\n");
             assert_eq!(pins[0].keys()[1], FlowKey::inside([10, 1, 0, 7].into()));
             let (seven, other) = match profile {
-                KeyProfile::Inside => (FlowKey::ue([10, 1, 0, 7].into()), FlowKey::ue([10, 1, 0, 126].into())),
+                KeyProfile::Inside => {
+                    (FlowKey::ue([10, 1, 0, 7].into()), FlowKey::ue([10, 1, 0, 126].into()))
+                }
                 _ => {
                     let block = |last, block| FlowKey::port_block([192, 0, 2, last].into(), block);
                     (block(0, 7), block(1, 0))
@@ -494,7 +496,8 @@ mod tests {
             };
             assert_eq!((pins[0].key, pins[1].key), (seven, other));
             let wrong = |ue: &str| {
-                let record = FlowRecord { ue: Cell::parse(ue), node: Cell::Value(0), ..FlowRecord::default() };
+                let record =
+                    FlowRecord { ue: Cell::parse(ue), node: Cell::Value(0), ..FlowRecord::default() };
                 parser.flow(&record).unwrap_err()
             };
             assert!(wrong("2001:db8::1").starts_with("ue 2001:db8::1 is not "));

@@ -13,7 +13,7 @@
 
 use crate::click::Router;
 use scalebricks_click::Errors;
-use scalebricks_graph::{Builder, BuildErrors, Ledger};
+use scalebricks_graph::{BuildErrors, Builder, Ledger};
 use scalebricks_io::PacketBuf;
 use std::fmt::Write;
 
@@ -92,7 +92,8 @@ impl Appliance {
              {NAME} [2] -> {REFUSED} :: Null;\n"
         );
         let registry = scalebricks_elements::registry::<P>();
-        let router = Router::read("appliance", text.as_bytes(), &[], &registry).map_err(ApplianceError::Text)?;
+        let router =
+            Router::read("appliance", text.as_bytes(), &[], &registry).map_err(ApplianceError::Text)?;
         let elements = &router.configuration().elements;
         match elements.iter().find(|element| !owns(&element.name)) {
             Some(element) => Err(ApplianceError::Outside(element.name.clone())),
@@ -152,7 +153,10 @@ mod tests {
         for (text, told) in [
             ("elementclass Appliance { input[0] -> Quue; }", "appliance:1:"),
             ("elementclass Firewall { input -> output; }", "Appliance"),
-            ("elementclass Appliance { input[0], input[1] => output[0], output[1]; Idle -> [2] output; }\nx :: Idle -> Discard;", "`x` is not in"),
+            (
+                "elementclass Appliance { input[0], input[1] => output[0], output[1]; Idle -> [2] output; }\nx :: Idle -> Discard;",
+                "`x` is not in",
+            ),
             ("elementclass Appliance { input[0] -> Discard; input[1] -> Discard; }", "appliance"),
         ] {
             let error = Appliance::check::<Packet>(text).unwrap_err().to_string();

@@ -62,8 +62,7 @@ impl Rig {
             buffers: pool.clone(),
             appliance: Some(appliance.into()),
         };
-        let layout =
-            Layout { size, architecture: config.architecture, gpt: config.gpt, seed: config.seed };
+        let layout = Layout { size, architecture: config.architecture, gpt: config.gpt, seed: config.seed };
         let lists: Vec<FlowList> =
             size.nodes().map(|id| FlowList::new(&layout, id, 1, usize::from(HOSTS)).unwrap()).collect();
         let wired = WiredNodes::new(&config, |id| lists[id.index()].tables().node_tables(0));
@@ -103,7 +102,9 @@ impl Rig {
         worker::run_until_idle(&mut self.wired.nodes, 1);
         let mut left = Vec::new();
         for (node, links) in self.wired.links.iter_mut().enumerate() {
-            for (link, port) in [(Link::Inside, &mut links.base_station), (Link::Outside, &mut links.internet)] {
+            for (link, port) in
+                [(Link::Inside, &mut links.base_station), (Link::Outside, &mut links.internet)]
+            {
                 left.extend(
                     std::iter::from_fn(|| port.receive()).map(|packet| (node, link, packet.data().to_vec())),
                 );
@@ -137,7 +138,12 @@ impl Rig {
 
     fn drops(&self) -> Vec<(usize, DropReason, u64)> {
         let of = |(node, running): (usize, &scalebricks_apps::gateway::Node<Packet>)| {
-            running.stats().dropped.iter().map(move |(reason, count)| (node, reason, count)).collect::<Vec<_>>()
+            running
+                .stats()
+                .dropped
+                .iter()
+                .map(move |(reason, count)| (node, reason, count))
+                .collect::<Vec<_>>()
         };
         self.wired.nodes.iter().enumerate().flat_map(of).collect()
     }
@@ -167,12 +173,9 @@ impl Connection {
         if from == Link::Outside {
             std::mem::swap(&mut src, &mut dst);
         }
-        let builder = PacketBuilder::ethernet2(PEER_MAC, [2; 6]).ipv4(src.0.octets(), dst.0.octets(), 64).tcp(
-            src.1,
-            dst.1,
-            self.next[own],
-            60_000,
-        );
+        let builder = PacketBuilder::ethernet2(PEER_MAC, [2; 6])
+            .ipv4(src.0.octets(), dst.0.octets(), 64)
+            .tcp(src.1, dst.1, self.next[own], 60_000);
         let is_first = syn && from == Link::Inside;
         let builder = if syn { builder.syn() } else { builder };
         let builder = if is_first { builder } else { builder.ack(self.next[other]) };
@@ -241,7 +244,8 @@ fn a_wrong_hint_reaches_no_appliance_and_is_counted() {
     }
     // A GPT may also name no node for an unknown key, and a miss is looked up once more.
     assert_eq!(rig.dropped(DropReason::UnknownFlow) + rig.dropped(DropReason::NoSuchNode), 100);
-    let handled = |node: &scalebricks_apps::gateway::Node<Packet>| node.ledger().reading("from_inside", "packets");
+    let handled =
+        |node: &scalebricks_apps::gateway::Node<Packet>| node.ledger().reading("from_inside", "packets");
     assert!(rig.wired.nodes.iter().all(|node| handled(node).unwrap().get() == 0));
 }
 
@@ -291,7 +295,8 @@ fn inbound(public: Ipv4Addr, port: u16) -> Vec<Vec<u8>> {
     }
     let reply = written(|f| ipv4(SERVER, public).icmpv4_echo_reply(port, 1).write(f, b"ping"));
     let error = |quoted: &[u8]| {
-        let unreachable = etherparse::Icmpv4Type::DestinationUnreachable(etherparse::icmpv4::DestUnreachableHeader::Host);
+        let unreachable =
+            etherparse::Icmpv4Type::DestinationUnreachable(etherparse::icmpv4::DestUnreachableHeader::Host);
         let router = Ipv4Addr::new(203, 0, 113, 1);
         written(|f| ipv4(router, public).icmpv4(unreachable).write(f, &quoted[14..]))
     };
@@ -322,7 +327,10 @@ fn what_names_no_port_block_is_counted() {
     let elsewhere = written(|f| ipv4(SERVER, Ipv4Addr::new(192, 0, 2, 4)).udp(53, 2_000).write(f, b"x"));
     expect(&elsewhere, DropReason::NotForGateway);
     let v6 = written(|f| {
-        PacketBuilder::ethernet2(PEER_MAC, [2; 6]).ipv6([0x20; 16], [0x21; 16], 64).udp(53, 2_000).write(f, b"x")
+        PacketBuilder::ethernet2(PEER_MAC, [2; 6])
+            .ipv6([0x20; 16], [0x21; 16], 64)
+            .udp(53, 2_000)
+            .write(f, b"x")
     });
     expect(&v6, DropReason::NoPin);
     // A block that is nobody's: the GPT names some node, and its FIB refuses.

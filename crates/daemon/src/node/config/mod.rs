@@ -278,6 +278,11 @@ impl File {
             Some(name) => problems.parse(name, "cluster.key"),
             None => Some(KeyProfile::Flow5),
         };
+        if let Some(key) = self.cluster.key.as_ref()
+            && profile.is_some_and(KeyProfile::is_of_appliance)
+        {
+            problems.add(key.span(), "cluster.key", "not flow5 or ue; [appliance] has keys of its own");
+        }
         let gpt = match &self.cluster.gpt {
             Some(name) => problems.parse(name, "cluster.gpt"),
             None => Some(Structure::default()),

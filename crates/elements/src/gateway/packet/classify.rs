@@ -18,7 +18,9 @@ use scalebricks_wire::ethernet;
 use scalebricks_wire::gtpu::{self, Gtpu, MessageType, extension};
 use scalebricks_wire::scope::is_link_local;
 use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
-use scalebricks_wire::{IpPacket, IpSummary, ParseError, icmp, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
+use scalebricks_wire::{
+    IpPacket, IpSummary, ParseError, icmp, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol,
+};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -193,7 +195,9 @@ impl Classifier {
             (KeyProfile::Ue, _) => FlowKey::ue(ip.dst),
             (KeyProfile::Inside, _) if ip.is_ipv4() => FlowKey::ue(ip.dst),
             (KeyProfile::Inside, _) => return Err(DropReason::NoPin),
-            (KeyProfile::Nat44(blocks), Some(datagram)) if ip.is_later_fragment() && is_public(&blocks, ip.dst) => {
+            (KeyProfile::Nat44(blocks), Some(datagram))
+                if ip.is_later_fragment() && is_public(&blocks, ip.dst) =>
+            {
                 self.fragments.flow(&datagram, now).ok_or(DropReason::FragmentWithoutFirst)?
             }
             (KeyProfile::Nat44(blocks), datagram) => {
@@ -318,7 +322,9 @@ fn port_block(packet: &IpPacket<'_>, blocks: &PortBlocks) -> Result<FlowKey, Dro
 fn identifier(protocol: u8, l4: &[u8]) -> Option<u16> {
     const WITH_IDENTIFIER: [u8; 8] = [0, 8, 13, 14, 15, 16, 17, 18];
     match l4 {
-        &[kind, _, _, _, high, low, ..] if protocol == protocol::ICMPV4 && WITH_IDENTIFIER.contains(&kind) => {
+        &[kind, _, _, _, high, low, ..]
+            if protocol == protocol::ICMPV4 && WITH_IDENTIFIER.contains(&kind) =>
+        {
             Some(u16::from_be_bytes([high, low]))
         }
         _ => None,

@@ -306,6 +306,8 @@ pub(crate) fn of(
         (OutputPort::Internet, KeyProfile::Inside | KeyProfile::Nat44(_)) => {
             from_inside(frame, own, verify_checksum)
         }
-        (OutputPort::Internet, KeyProfile::Flow5 | KeyProfile::Ue) => upstream(frame, gateway, verify_checksum),
+        (OutputPort::Internet, KeyProfile::Flow5 | KeyProfile::Ue) => {
+            upstream(frame, gateway, verify_checksum)
+        }
     }
 }

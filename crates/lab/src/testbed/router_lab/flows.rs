@@ -135,9 +135,12 @@ fn build(machines: Machines<'_>, kind: Kind) -> Result<(), LabError> {
         fabric.push(format!("f{number}"));
         control.push(format!("c{number}"));
     }
-    for (machine, name, ports) in
-        [("net", "inside", inside), ("net", "outside", outside), ("net", "fabric", fabric), ("log", "br", control)]
-    {
+    for (machine, name, ports) in [
+        ("net", "inside", inside),
+        ("net", "outside", outside),
+        ("net", "fabric", fabric),
+        ("log", "br", control),
+    ] {
         machines.bridge(machine, name, &ports.iter().map(String::as_str).collect::<Vec<_>>())?;
     }
     machines.addresses("log", "br", &[&format!("{}/24", nodes::LOG)])?;
@@ -161,7 +164,9 @@ fn fetch_all(machines: Machines<'_>, size: u64, options: &str) -> Result<Verdict
         let (from, to) = (IpAddr::V4(host(number)), IpAddr::V4(SERVER));
         let ends = Ends { site: machines.0, client: &client, from, server: &server, to };
         let done = match ends.curl(size, options).limit(LIMIT).finish(machines.0.interrupt) {
-            Err(LabError::TooSlow { limit, .. }) => return Ok(Some(format!("no end after {} s", limit.as_secs()))),
+            Err(LabError::TooSlow { limit, .. }) => {
+                return Ok(Some(format!("no end after {} s", limit.as_secs())));
+            }
             done => done?,
         };
         let received = done.stdout.len() as u64;
@@ -219,12 +224,18 @@ fn placed(cluster: &Cluster<'_>) -> Result<Verdict, LabError> {
     if !is_one_hop || all > entered {
         problems.push(format!("{entered} entered, {all} handled, {crossed} crossed"));
     }
-    Ok(Verdict::of_problems(&problems, &format!("{all} packets handled, by node {handled:?}; {crossed} crossed")))
+    Ok(Verdict::of_problems(
+        &problems,
+        &format!("{all} packets handled, by node {handled:?}; {crossed} crossed"),
+    ))
 }
 
 fn left(cluster: &Cluster<'_>, before: u64) -> Result<Verdict, LabError> {
     let handled = count(&cluster.graph(DRAINED)?, nodes::HANDLED, "packets");
-    Ok(Verdict::new(handled == before, format!("{handled} packets, {before} of them before its pins had left")))
+    Ok(Verdict::new(
+        handled == before,
+        format!("{handled} packets, {before} of them before its pins had left"),
+    ))
 }
 
 /// What the appliances took is what they passed, refused and dropped; other drops have an expected reason.
@@ -247,14 +258,26 @@ fn adds_up(cluster: &Cluster<'_>) -> Result<Verdict, LabError> {
         }
         for element in &graph.elements {
             let counts = element.dropped.iter().filter(|(_, count)| **count > 0);
-            dropped.extend(counts.map(|(reason, count)| format!("node {number}: {}.{reason} {count}", element.name)));
+            dropped.extend(
+                counts.map(|(reason, count)| format!("node {number}: {}.{reason} {count}", element.name)),
+            );
         }
     }
     // The pins of a node that died: its packets, until the death is detected and its pins have heirs.
     let is_expected = |drop: &String| {
-        ["unknown_flow", "for_this_node", "non_ip", "multicast", "unresolved", "other_mac", "no_such_node", "refused", "appliance/"]
-            .iter()
-            .any(|reason| drop.contains(reason))
+        [
+            "unknown_flow",
+            "for_this_node",
+            "non_ip",
+            "multicast",
+            "unresolved",
+            "other_mac",
+            "no_such_node",
+            "refused",
+            "appliance/",
+        ]
+        .iter()
+        .any(|reason| drop.contains(reason))
     };
     problems.extend(dropped.iter().filter(|drop| !is_expected(drop)).cloned());
     Ok(Verdict::of_problems(&problems, &format!("drops: {dropped:?}")))

@@ -52,8 +52,7 @@ pub enum Scenario {
 
 impl Scenario {
     /// All, in the order in which they run.
-    const ALL: [Self; 5] =
-        [Self::Routing, Self::Tunnel, Self::Strongswan, Self::Cluster, Self::Flows];
+    const ALL: [Self; 5] = [Self::Routing, Self::Tunnel, Self::Strongswan, Self::Cluster, Self::Flows];
 
     const fn name(self) -> &'static str {
         match self {

@@ -102,7 +102,8 @@ pub fn fabric(machines: Machines<'_>) -> Result<(), LabError> {
             // Writing to a String cannot fail.
             let _ = writeln!(entries, "fdb add {mac} dev f{node} master static sticky");
         }
-        let _ = writeln!(entries, "link set dev f{node} learning off flood off mcast_flood off bcast_flood off");
+        let _ =
+            writeln!(entries, "link set dev f{node} learning off flood off mcast_flood off bcast_flood off");
     }
     let batch = Cmd::new("bridge -batch -").inside(&machines.namespace("net"));
     batch.input(entries).run(machines.0.interrupt).map(drop)
@@ -142,8 +143,9 @@ impl<'a> Cluster<'a> {
         state::write_secret(&machines.0.path("cluster.key"), &[0x5b; 32])?;
         let launched = (0..NODES).map(|node| Ok((node, launch(machines, kind, node)?)));
         let launched = launched.collect::<Result<Vec<_>, LabError>>()?;
-        let ready =
-            launched.into_iter().map(|(node, process)| Ok((node, process.await_word(READY, machines.0.interrupt)?)));
+        let ready = launched
+            .into_iter()
+            .map(|(node, process)| Ok((node, process.await_word(READY, machines.0.interrupt)?)));
         Ok(Self { kind, machines, nodes: ready.collect::<Result<_, LabError>>()? })
     }
 
@@ -156,7 +158,8 @@ impl<'a> Cluster<'a> {
         let lines: String = pins.map(|(inside, node)| format!("{inside},{node}\n")).collect();
         let file = site.path("pins.csv");
         state::write(&file, format!("ue,node\n{lines}").as_bytes())?;
-        let line = format!("flow import {} --socket {} --wait --quiet", file.display(), self.socket(0).display());
+        let line =
+            format!("flow import {} --socket {} --wait --quiet", file.display(), self.socket(0).display());
         let mut last = Ok(());
         let imported = poll(START, Duration::from_millis(500), site.interrupt, || {
             last = own_program()?.words(&line).limit(START).run(site.interrupt).map(drop);
