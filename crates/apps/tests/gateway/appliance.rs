@@ -78,7 +78,9 @@ impl Rig {
             FlowSpec::of_inside(self.profile, host(n as u8), NodeId::new(*node as u8)).unwrap()
         };
         let specs: Vec<FlowSpec> = self.pins.iter().enumerate().skip(1).map(spec).collect();
-        nodes.into_iter().for_each(|node| drop(self.lists[node].change_to(&specs, |_| {}).unwrap()));
+        for node in nodes {
+            self.lists[node].change_to(&specs, |_| {}).unwrap();
+        }
     }
 
     /// Moves the pins of a node to the nodes that `live`.
