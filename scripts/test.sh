@@ -326,17 +326,14 @@ stage_miri() {
     "${miri[@]}" --no-run &&
         "${miri[@]}" --quiet -- --list --format terse >"$LOGS/miri.all" &&
         "${miri[@]}" --quiet -- --list --format terse --ignored >"$LOGS/miri.ignored" || return
-    # Miri has one thread: the tests that are not ignored are distributed over the cores.
-    local tests cores core at mine pids=() status=0
+    # Miri has one thread, and its tests take from 0.1 s to a minute: a core that is done takes the next four.
+    local tests status=0
+    rm -f "$LOGS"/miri-*.log
     mapfile -t tests < <(sort -u "$LOGS/miri.all" | comm -23 - <(sort -u "$LOGS/miri.ignored") | sed -n 's/: test$//p')
-    cores=$(nproc)
-    for ((core = 0; core < cores && core < ${#tests[@]}; core++)); do
-        mine=()
-        for ((at = core; at < ${#tests[@]}; at += cores)); do mine+=("${tests[at]}"); done
-        logged "miri-$core" "${miri[@]}" -- --exact "${mine[@]}" &
-        pids+=($!)
-    done
-    for core in "${pids[@]}"; do wait "$core" || status=1; done
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    printf '%s\n' "${tests[@]}" | xargs -d '\n' -n 4 -P "$(nproc)" bash -c 'at=$1 && shift && exec "$@" >"$at-$$.log" 2>&1' \
+        miri "$LOGS/miri" "${miri[@]}" -- -Zunstable-options --report-time --exact || status=1
+    grep -hE '^test .* (ok|FAILED)|panicked at|^error|Undefined Behavior' "$LOGS"/miri-*.log
     [ $status = 0 ] && at_least "${#tests[@]}" "$(passed "$LOGS"/miri-*.log)" tests
 }
 
@@ -444,7 +441,7 @@ beside=''
 case "${1:-all}" in
 all)
     stages=$ALL
-    rm -f "$LOGS"/*.log "$LOGS/stages" "$LOGS"/*.result
+    rm -f "$LOGS"/*.log "$LOGS"/*.output "$LOGS/stages" "$LOGS"/*.result
     beside=$BESIDE
     ;;
 quick) stages=$QUICK ;;
@@ -491,6 +488,7 @@ apart=()
 declare -A outcomes=()
 ran=0
 failed=0
+failed_stages=''
 skipped=0
 
 # Runs a stage. Sets `outcome` and `line`, and adds to `notes` and `apart`.
@@ -498,8 +496,10 @@ run_stage() {
     local stage=$1 began=$SECONDS status
     built=0
     why=''
-    "stage_$stage"
+    # Not a pipe, because the stage sets variables.
+    "stage_$stage" > >(tee "$LOGS/$stage.output") 2>&1
     status=$?
+    wait $!
     case $status in
     0)
         outcome=ok
@@ -556,6 +556,13 @@ take_over() {
     notes+=("${result[@]:2}")
 }
 
+# Prints what failed in a stage: tests, panics, errors and findings.
+failures() {
+    local what='^test .* FAILED|^(FAILED|error)|panicked at|CRASHED|TOO FEW RUNS|NOT FOUND|^executed: |^required, but|^Diff in'
+    printf '== failed: %s\n' "$1"
+    grep -hE "$what" "$LOGS/$1.output" | cut -c1-300 | head -n 25
+}
+
 child=''
 trap 'if [ -n "$child" ]; then kill -- -"$child" 2>/dev/null; fi' EXIT
 trap 'exit 130' INT TERM
@@ -575,7 +582,7 @@ for stage in $stages; do
     case $outcome in
     ok) ran=$((ran + 1)) ;;
     skipped) skipped=$((skipped + 1)) ;;
-    *) failed=$((failed + 1)) ;;
+    *) failed=$((failed + 1)) failed_stages+=" $stage" ;;
     esac
     outcomes[$stage]=$outcome
     summary+=("$line")
@@ -592,5 +599,6 @@ printf '\n== summary\n'
 printf '%s\n' "${summary[@]}"
 printf '%-18s %4d s\n' total "$SECONDS"
 [ ${#notes[@]} = 0 ] || printf '%s\n' "${notes[@]}"
+for stage in $failed_stages; do failures "$stage"; done
 printf 'stages: %d passed, %d failed, %d skipped\n' $ran $failed $skipped | tee "$LOGS/stages"
 exit $((failed > 0))

@@ -1,12 +1,12 @@
 //! Packets of any kind at a small tracker: bounds hold, every packet is counted once, streams are in order, and all flows
-//! that began end.
+//! that began end. A balancer sends all packets of a flow to the same pipeline.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use scalebricks_flows::reassembly::{self, Chunk, Overlap};
 use scalebricks_flows::tcp::{self, Vantage};
-use scalebricks_flows::tracker::{Config, Ended, Event, Sink, Tables, Tracker};
+use scalebricks_flows::tracker::{Balancer, Config, Ended, Event, Sink, Tables, Tracker};
 use scalebricks_flows::{Direction, fragments};
 use scalebricks_fuzz::{Steps, mend};
 use scalebricks_types::HashSeed;
@@ -56,6 +56,8 @@ fuzz_target!(|bytes: &[u8]| {
         ..Config::default()
     };
     let mut tracker = Tracker::new(&config, HashSeed::new(1, 2), Tables::default()).expect("a small one");
+    let mut balancer = Balancer::new(3, HashSeed::new(1, 2), config.fragments, config.verify_checksums);
+    let mut pipelines = HashMap::new();
     let mut check = Check::default();
     let (mut now, mut packets) = (Duration::from_secs(1), 0);
     for (what, later, packet) in Steps(rest) {
@@ -66,7 +68,10 @@ fuzz_target!(|bytes: &[u8]| {
         if what & 1 != 0 {
             mend(&mut frame);
         }
+        let balanced = balancer.take(&frame[14..], u16::from(what >> 6), now).map(|balanced| balanced.pipeline);
         if let Ok(tracked) = tracker.track(&frame[14..], u16::from(what >> 6), now, &mut check) {
+            let pipeline = balanced.expect("a packet of a flow goes to a pipeline");
+            assert!(pipeline < 3 && *pipelines.entry(tracked.serial).or_insert(pipeline) == pipeline);
             let flow = tracker.flow(&tracked);
             assert!(flow.serial > 0 && flow.packets.iter().sum::<u64>() + u64::from(tracked.is_related) > 0);
         }
@@ -74,6 +79,7 @@ fuzz_target!(|bytes: &[u8]| {
         now += Duration::from_millis(u64::from(later) * u64::from(later));
         if what & 2 != 0 {
             tracker.sweep(now, 5, &mut check);
+            balancer.expire(now);
         }
         assert!(tracker.flows() <= 32 && tracker.young_flows() <= 16);
         assert!(tracker.reassembler().expect("it reassembles").waiting_bytes() <= 4_000);

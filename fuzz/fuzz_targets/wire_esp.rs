@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use scalebricks_elements::esp::file;
-use scalebricks_elements::esp::inbound::{Inbound, OpenError, Outer};
+use scalebricks_elements::esp::inbound::{Inbound, OpenError, Opening, Outer};
 use scalebricks_elements::esp::inner::{Inner, set_dscp_ecn};
 use scalebricks_io::{PacketBuf, Pool};
 use scalebricks_wire::esp::{Esp, TRAILER_LEN, UdpPayload, parse_trailer};
@@ -34,11 +34,13 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = file::parse(text);
     }
-    let Outer::Esp(at) = Outer::read(bytes) else { return };
-    assert!(at.start + 8 <= at.end && at.end <= bytes.len());
+    let Outer::Esp(place) = Outer::read(bytes) else { return };
+    assert!(place.start + 8 <= place.end && place.end <= bytes.len());
     let mut end = Inbound::new(file::parse(FILE).unwrap().remove(0)).unwrap();
-    let Some(mut packet) = Pool::new(1, 9_000).unwrap().packet(bytes) else { return };
-    let opened = end.open(&mut packet, &at);
+    let Some(packet) = Pool::new(1, 9_000).unwrap().packet(bytes) else { return };
+    let (mut packets, mut openings) = ([packet], [Opening { at: 0, place, result: Ok(()) }]);
+    end.open_many(&mut packets, &mut openings);
+    let opened = openings[0].result;
     assert!(matches!(opened, Err(OpenError::BadIcv | OpenError::Replay)), "{opened:?}");
-    assert!(packet.data().len() == bytes.len() && end.sequence() == 0);
+    assert!(packets[0].data().len() == bytes.len() && end.sequence() == 0);
 });

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`click`] | configurations in the Click language: checked, built and run |
 //! | [`directory`] | the elements and handlers of a running graph, on all workers |
+//! | [`flows`] | trackers of flows on several cores: which core receives, and which tracks |
 //! | [`gateway`] | the mobile gateway: nodes, their tables, in-memory clusters |
 //! | [`router`] | the IP router: one server, or a cluster of servers |
 //! | [`switch`] | the switch for flat names, as a graph between its ports |
@@ -12,6 +13,7 @@
 
 pub mod click;
 pub mod directory;
+pub mod flows;
 pub mod gateway;
 pub mod router;
 pub mod switch;

@@ -16,7 +16,7 @@ use std::time::Duration;
 fn every_example_becomes_a_graph() {
     let registry = scalebricks_elements::registry::<Packet>();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let folders = [folder.clone(), folder.join("router")];
+    let folders = [folder.clone(), folder.join("router"), folder.join("flows")];
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let files = files.map(|entry| entry.unwrap().path());
     let examples: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "click")).collect();

@@ -48,6 +48,15 @@ struct ArpEntry<P> {
     waiting: VecDeque<(P, Meta)>,
 }
 
+impl<P> ArpEntry<P> {
+    /// Until when its address may be used without a request.
+    fn until(&self, config: &ArpConfig) -> Duration {
+        let limits = [config.timeout, config.poll_after].into_iter();
+        let lasts = limits.filter(|limit| !limit.is_zero() && !self.is_static).min();
+        self.learned.saturating_add(lasts.unwrap_or(Duration::MAX))
+    }
+}
+
 /// What to do with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resolution {
@@ -135,19 +144,26 @@ impl<P, A: Copy + Eq + Ord + Hash + fmt::Display> ArpTable<P, A> {
         &self.changes
     }
 
+    /// The number of changes so far.
+    #[inline]
+    pub(crate) fn change(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Until when [`way`](Self::way) returns the address of a neighbour without a request, if it does now.
+    pub(crate) fn usable_until(&self, ip: A, config: &ArpConfig) -> Option<Duration> {
+        let neighbour = self.all.get(&ip).filter(|neighbour| neighbour.waiting.is_empty())?;
+        neighbour.mac.map(|_| neighbour.until(config))
+    }
+
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The addresses that [`way`](Self::way) would return without a request, and until when.
     pub(crate) fn usable(&self, config: &ArpConfig) -> impl Iterator<Item = (A, MacAddr, Duration)> {
-        let limits = [config.timeout, config.poll_after];
-        let lasts = limits.into_iter().filter(|limit| !limit.is_zero()).min().unwrap_or(Duration::MAX);
         let usable = self.all.iter().filter(|(_, neighbour)| neighbour.waiting.is_empty());
-        usable.filter_map(move |(ip, neighbour)| {
-            let lasts = if neighbour.is_static { Duration::MAX } else { lasts };
-            Some((*ip, neighbour.mac?, neighbour.learned.saturating_add(lasts)))
-        })
+        usable.filter_map(move |(ip, neighbour)| Some((*ip, neighbour.mac?, neighbour.until(config))))
     }
 
     /// What [`way`](Self::way) would do with a packet to `ip`, changing nothing.

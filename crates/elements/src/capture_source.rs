@@ -7,9 +7,13 @@ use scalebricks_wire::MacAddr;
 use std::time::Duration;
 
 /// Records to which hosts of its link a frame was sent. A frame too short for an address counts as sent to this host.
+#[inline]
 pub(crate) fn note_link(data: &[u8], meta: &mut Meta) {
-    if let Some(&destination) = data.first_chunk() {
-        PacketType::of(MacAddr(destination), None).note(meta);
+    match data.first_chunk::<6>() {
+        // Most frames go to one host.
+        Some(destination) if destination[0] & 1 == 0 => PacketType::Host.note(meta),
+        Some(&destination) => PacketType::of(MacAddr(destination), None).note(meta),
+        None => {}
     }
 }
 

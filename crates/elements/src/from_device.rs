@@ -143,6 +143,16 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
                     port.rx_burst(waiting);
                 }
                 let take = want.min(waiting.len()).min(SLOTS - frame.used());
+                if take == waiting.len()
+                    && let Some(list) = out.list(0)
+                {
+                    frame.put_burst(waiting, list, |packet| {
+                        let mut meta = Meta::default();
+                        note_link(packet.data(), &mut meta);
+                        meta
+                    });
+                    return self.gate.pass(take as u64);
+                }
                 for packet in waiting.drain(..take) {
                     // Counted before: there is room.
                     let Ok(slot) = frame.put(packet) else { break };

@@ -4,8 +4,9 @@
 //! is from the `rtrb` crate, as in `scalebricks_io::memory_port_pair`. A configuration runs on one worker, so these
 //! elements are not in the registry: programs that build several graphs make pairs and add them.
 
+use rtrb::RingBuffer;
 use rtrb::chunks::ChunkError;
-use rtrb::{Consumer, Producer, RingBuffer};
+pub use rtrb::{Consumer, Producer, PushError};
 use scalebricks_graph::{Control, Element, Frame, Meta, Out, SlotList, Upstream, element};
 use scalebricks_io::PacketBuf;
 
@@ -36,10 +37,15 @@ element! {
     keeps { ring, }
 }
 
+/// Both ends of a ring for threads that run no graph. It has one producer and one consumer.
+pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    RingBuffer::new(capacity)
+}
+
 /// Both ends of an edge from one worker to another, which holds up to `capacity` packets. Two workers that hand packets
 /// to each other need two edges.
 pub fn handoff<P>(capacity: usize) -> (ToWorker<P>, FromWorker<P>) {
-    let (producer, consumer) = RingBuffer::new(capacity);
+    let (producer, consumer) = ring(capacity);
     (ToWorker { ring: Some(producer), batch: Vec::new() }, FromWorker { ring: Some(consumer) })
 }
 

@@ -46,8 +46,29 @@ pub(crate) fn set_word(header: &mut [u8; MIN_HEADER_LEN], at: usize, change: imp
     let word = |header: &[u8; MIN_HEADER_LEN], at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let (old, sum) = (word(header, at), word(header, CHECKSUM));
     let new = change(old);
-    header[at..at + 2].copy_from_slice(&new.to_be_bytes());
-    header[CHECKSUM..CHECKSUM + 2].copy_from_slice(&update_u16(sum, old, new).to_be_bytes());
+    [header[at], header[at + 1]] = new.to_be_bytes();
+    [header[CHECKSUM], header[CHECKSUM + 1]] = update_u16(sum, old, new).to_be_bytes();
+}
+
+/// Where TTL, protocol and checksum are.
+pub(crate) const TTL: usize = 8;
+
+/// TTL, protocol and checksum, as a little-endian word, of a packet whose TTL was lowered by one; it was not 0.
+///
+/// The same as [`set_word`]: the checksum grows by one in the octet of the TTL, with the carry at the other end, and all
+/// ones become zero (RFC 1624 equation 3).
+#[inline(always)]
+pub(crate) const fn lowered(word: u32) -> u32 {
+    let sum = (word >> 16) + 1;
+    let sum = sum + (sum >= 0xffff) as u32;
+    word.wrapping_sub(1) & 0xffff | sum << 16
+}
+
+/// Lowers a TTL, which is not 0, and updates the checksum.
+#[inline(always)]
+pub(crate) fn lower_ttl(header: &mut [u8; MIN_HEADER_LEN]) {
+    let [.., a, b, c, d, _, _, _, _, _, _, _, _] = header;
+    [*a, *b, *c, *d] = lowered(u32::from_le_bytes([*a, *b, *c, *d])).to_le_bytes();
 }
 
 /// Recomputes the checksum.
@@ -57,5 +78,25 @@ pub(crate) fn sum(header: &mut [u8]) {
     let sum = scalebricks_wire::checksum::checksum(header).to_be_bytes();
     if let Some(field) = header.get_mut(CHECKSUM..CHECKSUM + 2) {
         field.copy_from_slice(&sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lowered_ttl_has_the_checksum_of_the_incremental_update() {
+        for sum in 0..=u16::MAX {
+            for (ttl, protocol) in [(1, 0), (2, 255), (64, 17), (128, 6), (255, 1)] {
+                let mut header = [7; MIN_HEADER_LEN];
+                [header[TTL], header[TTL + 1]] = [ttl, protocol];
+                [header[CHECKSUM], header[CHECKSUM + 1]] = sum.to_be_bytes();
+                let mut slow = header;
+                set_word(&mut slow, TTL, |word| word - 0x100);
+                lower_ttl(&mut header);
+                assert_eq!(header, slow, "{sum:#x} {ttl}");
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The header checks of `CheckIPHeader`, `CheckIPHeader2` and `IPInputCombo`.
 
 use crate::header;
+use crate::plain::{BadSources, is_sum_right, without_options};
 use crate::values::{Ips, Prefixes, broadcast};
 use scalebricks_graph::Meta;
 use scalebricks_graph::args::{ArgError, Args, Param};
@@ -49,7 +50,7 @@ impl HeaderFaults {
 #[derive(Debug, Default)]
 pub(crate) struct HeaderRules {
     pub(crate) sums: bool,
-    pub(crate) bad_src: Vec<Ipv4Addr>,
+    pub(crate) bad_src: BadSources,
     pub(crate) good_dst: Vec<Ipv4Addr>,
 }
 
@@ -61,8 +62,11 @@ impl HeaderRules {
         bad_src: Option<Ips>,
         good_dst: Option<Ips>,
     ) -> Self {
-        let mut rules =
-            Self { sums, bad_src: bad_src.unwrap_or_default().0, good_dst: good_dst.unwrap_or_default().0 };
+        let mut rules = Self {
+            sums,
+            bad_src: BadSources::new(bad_src.unwrap_or_default().0),
+            good_dst: good_dst.unwrap_or_default().0,
+        };
         if let Some(Prefixes(interfaces)) = interfaces {
             rules.never_sources();
             rules.bad_src.extend(interfaces.iter().filter_map(|prefix| broadcast(*prefix)));
@@ -85,14 +89,31 @@ impl HeaderRules {
         meta: &mut Meta,
         offset: usize,
     ) -> Result<Ipv4Addr, HeaderFault> {
-        let ip = self.check(packet.data().get(offset..).unwrap_or_default())?;
-        let (dst, end) = (ip.dst(), offset + ip.total_len());
-        header::note(meta, offset, ip.header_len(), ip.total_len());
-        packet.truncate(end);
+        let bytes = packet.data().get(offset..).unwrap_or_default();
+        let (dst, header_len, total) = match self.ordinary(bytes) {
+            Some((dst, total)) => (dst, MIN_HEADER_LEN, total),
+            None => {
+                let ip = self.check(bytes)?;
+                (ip.dst(), ip.header_len(), ip.total_len())
+            }
+        };
+        header::note(meta, offset, header_len, total);
+        packet.truncate(offset + total);
         Ok(dst)
     }
 
-    #[inline]
+    /// Destination and length of a valid packet without options and from no unusual source: most packets, in fewer steps
+    /// than [`check`](Self::check).
+    #[inline(always)]
+    fn ordinary(&self, bytes: &[u8]) -> Option<(Ipv4Addr, usize)> {
+        let (fixed, total) = without_options(bytes)?;
+        let [.., a, b, c, d, e, f, g, h] = *fixed;
+        let is_valid =
+            !self.bad_src.contains(Ipv4Addr::new(a, b, c, d)) && (!self.sums || is_sum_right(fixed));
+        is_valid.then_some((Ipv4Addr::new(e, f, g, h), total))
+    }
+
+    #[inline(never)]
     fn check<'a>(&self, bytes: &'a [u8]) -> Result<Ipv4<'a>, HeaderFault> {
         if bytes.len() < MIN_HEADER_LEN {
             return Err(HeaderFault::Short);
@@ -105,7 +126,7 @@ impl HeaderRules {
         if self.sums && !header_checksum_ok(bytes) {
             return Err(HeaderFault::Checksum);
         }
-        if self.bad_src.contains(&ip.src()) && !self.good_dst.contains(&ip.dst()) {
+        if self.bad_src.contains(ip.src()) && !self.good_dst.contains(&ip.dst()) {
             return Err(HeaderFault::Source);
         }
         Ok(ip)

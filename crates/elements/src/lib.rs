@@ -12,13 +12,16 @@
 //! | [`esp`] | IPsec: security associations, algorithms, anti-replay |
 //! | [`fabric`] | clusters: encoded addresses, live links, the state of steering |
 //! | [`flat`] | the switch for flat names: its elements and their table |
+//! | [`firewall`] | the stateful firewall: rules, verdicts of flows |
 //! | `header`, `header6`, `ip_check` | access to a packet's IP header with lengths checked; header validation |
 //! | `shared_names` | names and descriptions of shared drop reasons, counters and handlers |
 //! | `side_output`, `agnostic` | an optional output for bad packets; elements that process single packets |
 //! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates; elements that pull at a rate |
 //! | `resolver`, `arp_table`, `arp_messages` | resolution of next hops by ARP and neighbour discovery |
+//! | `plain`, `burst_headers` | which packets are ordinary: one packet, and the packets of a burst together |
 //! | `next_hops` | copies of routes and neighbours, for elements that forward whole bursts |
 //! | `ping` | answers to ICMP echo requests |
+//! | `refragment` | cuts packets that came in fragments |
 //! | `printer`, `handler` | printed lines, values of handlers |
 
 #![forbid(unsafe_code)]
@@ -27,11 +30,13 @@ mod agnostic;
 pub mod annotations;
 mod arp_messages;
 mod arp_table;
+mod burst_headers;
 mod capture_source;
 pub mod columns;
 pub mod esp;
 pub mod fabric;
 pub mod filter;
+pub mod firewall;
 pub mod flat;
 mod gate;
 pub mod gateway;
@@ -48,6 +53,7 @@ mod ping;
 mod plain;
 mod printer;
 mod recorder;
+mod refragment;
 mod resolver;
 mod resolver_class;
 #[cfg(test)]
@@ -64,7 +70,7 @@ pub mod values;
 
 use scalebricks_graph::PerPacket;
 
-pub use handoff::{FromWorker, ToWorker, handoff};
+pub use handoff::{Consumer, FromWorker, Producer, PushError, ToWorker, handoff, ring};
 
 /// Declares a module for each element, re-exports the element, and registers its class. Elements in `[folder]` are
 /// files of that folder. A class that is not `batch` implements [`PerPacket`]. `fuse` names classes that run in one loop where they are connected in sequence.
@@ -134,7 +140,10 @@ elements! {
         per_packet unstrip Unstrip;
     }
     [flows] {
+        batch firewall Firewall<P>;
+        batch flow_balance FlowBalance;
         batch flow_tracker FlowTracker;
+        batch nat44 Nat44<P>;
     }
     [fused] {
         batch ip_route IPRoute<P>;

@@ -23,8 +23,9 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// Both addresses of an Ethernet header.
 pub(crate) const ADDRESSES: usize = 12;
 
-/// Where a route leads.
+/// Where a route leads. Half a cache line, so that a lookup touches one.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(32))]
 pub(crate) struct Hop {
     /// Until when it may be used, on the worker's clock in nanoseconds; 0 if not at all.
     until: u64,
@@ -55,6 +56,8 @@ pub(crate) struct NextHops<A: Family> {
     /// By output, from 1 on.
     neighbours: Vec<Neighbours<A>>,
     refreshed: Duration,
+    /// Outputs that are used: below the first number, except the second.
+    used: (u16, Option<u16>),
 }
 
 /// An address family whose routes and neighbours elements hold.
@@ -130,7 +133,22 @@ impl<A: Family> NextHops<A> {
             let changes = Arc::clone(resolver.neighbours.changes());
             neighbours.push(Neighbours { changes, seen: u64::MAX, hops: HashMap::new() });
         }
-        Ok(Self { reader, changes, seen: u64::MAX, hops: Vec::new(), neighbours, refreshed: Duration::ZERO })
+        Ok(Self {
+            reader,
+            changes,
+            seen: u64::MAX,
+            hops: Vec::new(),
+            neighbours,
+            refreshed: Duration::ZERO,
+            used: (u16::MAX, None),
+        })
+    }
+
+    /// Uses only outputs below `outputs`, and not `except`: no other route has a next hop.
+    #[must_use]
+    pub(crate) fn only(mut self, outputs: usize, except: u16) -> Self {
+        self.used = (u16::try_from(outputs).unwrap_or(u16::MAX), Some(except));
+        self
     }
 
     /// Whether the routes are those that were copied.
@@ -154,7 +172,9 @@ impl<A: Family> NextHops<A> {
             return;
         }
         self.refreshed = now;
-        for (known, name) in self.neighbours.iter_mut().zip(&names.neighbours) {
+        let (outputs, except) = self.used;
+        let is_used = |output: u16| output < outputs && except != Some(output);
+        for ((known, name), output) in self.neighbours.iter_mut().zip(&names.neighbours).zip(1..) {
             let Some(resolver) = A::resolver(graph, name) else { continue };
             known.seen = known.changes.load(Ordering::Relaxed);
             known.hops.clear();
@@ -163,7 +183,7 @@ impl<A: Family> NextHops<A> {
                 let mut addresses = [0; ADDRESSES];
                 addresses[..6].copy_from_slice(&mac.0);
                 addresses[6..].copy_from_slice(&own.0);
-                (address, Hop { until: nanoseconds(until), output: 0, is_on_link: false, addresses })
+                (address, Hop { until: nanoseconds(until), output, is_on_link: false, addresses })
             }));
         }
         let Some(routes) = A::routes(graph, &names.routes) else { return };
@@ -172,13 +192,17 @@ impl<A: Family> NextHops<A> {
         let neighbours = &self.neighbours;
         self.hops.extend(routes.targets().map(|target| {
             let output = target.output;
+            if !is_used(output) {
+                return Hop { output, ..Hop::default() };
+            }
             let Some(gateway) = target.gateway else {
                 return Hop { output, is_on_link: true, ..Hop::default() };
             };
             let known = usize::from(output).checked_sub(1).and_then(|at| neighbours.get(at));
             known
                 .and_then(|known| known.hops.get(&gateway))
-                .map_or_else(|| Hop { output, ..Hop::default() }, |hop| Hop { output, ..*hop })
+                .copied()
+                .unwrap_or(Hop { output, ..Hop::default() })
         }));
     }
 
@@ -196,19 +220,18 @@ impl<A: Family> NextHops<A> {
 
     /// Where packets to an address with this next hop go, if that is known at this time.
     #[inline(always)]
-    pub(crate) fn hop(&self, hop: Option<NextHop>, address: A, now: u64) -> Option<Hop> {
+    pub(crate) fn hop(&self, hop: Option<NextHop>, address: A, now: u64) -> Option<&Hop> {
         let hop = self.hops.get(hop?.index() as usize)?;
-        if hop.until > now { Some(*hop) } else { self.on_link(hop, address, now) }
+        if hop.until > now { Some(hop) } else { self.on_link(hop, address, now) }
     }
 
     #[inline(never)]
-    fn on_link(&self, hop: &Hop, address: A, now: u64) -> Option<Hop> {
+    fn on_link(&self, hop: &Hop, address: A, now: u64) -> Option<&Hop> {
         if !hop.is_on_link {
             return None;
         }
         let known = self.neighbours.get(usize::from(hop.output).checked_sub(1)?)?;
-        let found = known.hops.get(&address).filter(|found| found.until > now)?;
-        Some(Hop { output: hop.output, ..*found })
+        known.hops.get(&address).filter(|found| found.until > now)
     }
 }
 

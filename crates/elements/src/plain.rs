@@ -8,6 +8,17 @@ use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_wire::ipv4;
 use std::net::Ipv4Addr;
 
+/// The header and the length of a packet without options, whose lengths are valid as for
+/// [`Ipv4::parse`](ipv4::Ipv4::parse). The checksum is not looked at.
+#[inline(always)]
+pub(crate) fn without_options(packet: &[u8]) -> Option<(&[u8; ipv4::MIN_HEADER_LEN], usize)> {
+    let header: &[u8; ipv4::MIN_HEADER_LEN] = packet.first_chunk()?;
+    let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    let offset = usize::from(u16::from_be_bytes([header[6], header[7]]) & 0x1fff) * 8;
+    let fits = (ipv4::MIN_HEADER_LEN..=packet.len()).contains(&total) && offset + total <= 0xffff;
+    (header[0] == 0x45 && fits).then_some((header, total))
+}
+
 /// The ordinary IPv4 packets: valid as for `CheckIPHeader`, without options, not expired, not longer than the MTU.
 #[derive(Debug)]
 pub(crate) struct Plain4 {
@@ -24,18 +35,29 @@ impl Plain4 {
         Self { bad: BadSources::new(bad), mtu }
     }
 
+    /// The longest packet.
+    pub(crate) const fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Whether packets from an address are invalid.
+    pub(crate) fn is_bad(&self, source: Ipv4Addr) -> bool {
+        self.bad.contains(source)
+    }
+
+    /// The last six bits of invalid sources, one bit for each value: the low and the high half.
+    pub(crate) const fn suspects(&self) -> [u32; 2] {
+        [self.bad.endings as u32, (self.bad.endings >> 32) as u32] // halves
+    }
+
     /// Whether a valid packet without options is at the start of `packet`, whatever its TTL and the MTU; and its header and
     /// length.
     #[inline(always)]
     pub(crate) fn header<'a>(&self, packet: &'a [u8]) -> Option<(&'a [u8; ipv4::MIN_HEADER_LEN], usize)> {
-        let header: &[u8; ipv4::MIN_HEADER_LEN] = packet.first_chunk()?;
-        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        let offset = usize::from(u16::from_be_bytes([header[6], header[7]]) & 0x1fff) * 8;
-        let fits = (ipv4::MIN_HEADER_LEN..=packet.len()).contains(&total) && offset + total <= 0xffff;
+        let (header, total) = without_options(packet)?;
         let [.., a, b, c, d, _, _, _, _] = *header;
-        let is_plain = header[0] == 0x45 && fits && is_sum_right(header);
         let is_from_host = !self.bad.contains(Ipv4Addr::new(a, b, c, d));
-        (is_plain && is_from_host).then_some((header, total))
+        (is_from_host && is_sum_right(header)).then_some((header, total))
     }
 
     /// The destination of an ordinary packet.
@@ -49,16 +71,23 @@ impl Plain4 {
 
 /// Addresses that are no sources, with one bit for each value of the last six bits: few packets have to be compared with
 /// all of them.
-#[derive(Debug)]
-struct BadSources {
+#[derive(Debug, Default)]
+pub(crate) struct BadSources {
     endings: u64,
     all: Vec<Ipv4Addr>,
 }
 
 impl BadSources {
-    fn new(all: Vec<Ipv4Addr>) -> Self {
+    pub(crate) fn new(all: Vec<Ipv4Addr>) -> Self {
         let endings = all.iter().fold(0, |bits, address| bits | Self::ending(*address));
         Self { endings, all }
+    }
+
+    /// Adds addresses.
+    pub(crate) fn extend(&mut self, more: impl IntoIterator<Item = Ipv4Addr>) {
+        let mut all = std::mem::take(&mut self.all);
+        all.extend(more);
+        *self = Self::new(all);
     }
 
     #[inline(always)]
@@ -67,7 +96,7 @@ impl BadSources {
     }
 
     #[inline(always)]
-    fn contains(&self, address: Ipv4Addr) -> bool {
+    pub(crate) fn contains(&self, address: Ipv4Addr) -> bool {
         self.endings & Self::ending(address) != 0 && self.all.contains(&address)
     }
 }
@@ -92,7 +121,7 @@ impl<A: Copy> Batch<A> {
 
 /// Whether the checksum of a header without options is right: the same as `ipv4::header_checksum_ok`, by words.
 #[inline(always)]
-fn is_sum_right(header: &[u8; ipv4::MIN_HEADER_LEN]) -> bool {
+pub(crate) fn is_sum_right(header: &[u8; ipv4::MIN_HEADER_LEN]) -> bool {
     let mut sum = 0u64;
     for word in header.as_chunks::<4>().0 {
         sum += u64::from(u32::from_ne_bytes(*word));

@@ -88,6 +88,48 @@ pub(crate) struct Resolver<P, D: Discovery> {
     lost: Evicted<P>,
     bucket: Bucket,
     ids: ResolverIds,
+    recent: Recent<D::Address>,
+}
+
+/// Neighbours used lately, by the last bits of their addresses: a lookup is a load and two comparisons.
+#[derive(Debug)]
+struct Recent<A> {
+    /// The changes of the table up to which the entries are right.
+    seen: u64,
+    /// Address, MAC address, and until when it may be used without a request.
+    places: Box<[Option<(A, MacAddr, Duration)>; RECENT]>,
+}
+
+/// Number of neighbours used lately: a power of two.
+const RECENT: usize = 64;
+
+impl<A: Family> Recent<A> {
+    fn new() -> Self {
+        Self { seen: u64::MAX, places: Box::new([None; RECENT]) }
+    }
+
+    /// The place of an address.
+    #[inline(always)]
+    fn place(address: A) -> usize {
+        address.octet(size_of::<A>() - 1) % RECENT
+    }
+
+    /// Forgets all if the table has changed.
+    #[inline(always)]
+    fn follow(&mut self, changes: u64) {
+        if self.seen != changes {
+            self.seen = changes;
+            self.places.fill(None);
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, address: A, now: Duration) -> Option<MacAddr> {
+        match &self.places[Self::place(address)] {
+            Some((there, mac, until)) if *there == address && *until > now => Some(*mac),
+            _ => None,
+        }
+    }
 }
 
 /// Token of the timer that sends packets that found no room in their turn. No host has this token: serial numbers start
@@ -237,15 +279,32 @@ impl<P: PacketBuf, D: Discovery> Resolver<P, D> {
         }
     }
 
-    /// Sends packets. Those of a batch often go to one neighbour, which is looked up once.
+    /// Sends packets. Most go to neighbours used lately.
     fn all(&mut self, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let mut known = None;
+        let (now, own) = (out.now(), self.link.mac());
+        self.recent.follow(self.neighbours.change());
         for slot in batch.drain() {
             let ip = frame.column(self.dst)[&slot].address();
-            match known {
-                Some((last, mac)) if last == ip => self.send(slot, mac, frame, out),
-                _ => known = self.ip(slot, ip, frame, out).map(|mac| (ip, mac)),
+            let Some(mac) = self.recent.get(ip, now) else {
+                self.unknown(slot, ip, frame, out);
+                continue;
+            };
+            let (packet, meta) = frame.both_mut(&slot);
+            if encapsulate(packet, meta, &header(mac, own, D::ETHERTYPE)) {
+                out.push(0, slot);
+            } else {
+                self.drop(slot, self.ids.no_room, out);
             }
+        }
+    }
+
+    /// Sends, holds or drops a packet whose neighbour was not used lately.
+    #[inline(never)]
+    fn unknown(&mut self, slot: Slot, ip: D::Address, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let mac = self.ip(slot, ip, frame, out);
+        self.recent.follow(self.neighbours.change());
+        if let Some((mac, until)) = mac.zip(self.neighbours.usable_until(ip, &self.config)) {
+            self.recent.places[Recent::place(ip)] = Some((ip, mac, until));
         }
     }
 
@@ -303,6 +362,7 @@ impl<P: PacketBuf, D: Discovery> Resolver<P, D> {
             lost: Evicted::default(),
             bucket: Bucket::new(query_rate.into(), u64::from(query_rate) / 10),
             ids,
+            recent: Recent::new(),
         })
     }
 

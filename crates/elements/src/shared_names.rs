@@ -47,6 +47,15 @@ named! {
         NO_SA = "no_sa": "No security association is for the packet.",
         SA_EXPIRED = "sa_expired": "The hard lifetime of the packet's security association is over.",
         NO_NEIGHBOUR = "no_neighbour": "No link that is up leads to the output node.",
+        MALFORMED_IP = "cut_or_malformed_ip": "The IP header is malformed, or the packet is cut.",
+        IP_CHECKSUM = "ip_checksum": "The IPv4 header's checksum is wrong.",
+        FRAGMENT_HELD = "fragment_held": "A fragment that waits for others.",
+        FRAGMENT_REFUSED = "fragment_refused": "A fragment that overlaps others, or exceeds a limit.",
+        MALFORMED_TRANSPORT = "malformed_transport": "The header behind the IP header is malformed or cut.",
+        TRANSPORT_CHECKSUM = "transport_checksum": "The checksum behind the IP header is wrong.",
+        SEGMENT_REFUSED = "segment_refused": "A TCP segment that the connection's state refuses.",
+        UNRELATED_ERROR = "unrelated_icmp_error": "An ICMP error about no known flow.",
+        FLOWS_FULL = "flows_full": "All flows are established, and none more fits.",
         SPLIT_HORIZON = "split_horizon": "It could only leave by the port it arrived at, or by one of the same group.",
     }
     counters: "Counters." {

@@ -61,6 +61,10 @@ impl<P: PacketBuf> ToDevice<P> {
                 self.sent = recorder.written;
                 self.batch.drain().for_each(|slot| drop(frame.take(slot)));
             }
+            Open::Port(_, waiting) if self.batch.len() <= waiting.remaining_capacity() => {
+                // What is full is sent when the turn ends, or when more comes.
+                frame.take_all(&mut self.batch, waiting, |_, _| ());
+            }
             Open::Port(port, waiting) => {
                 for slot in self.batch.drain() {
                     if waiting.is_full() {

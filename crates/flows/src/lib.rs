@@ -10,6 +10,7 @@
 //! | [`fragments`] | IPv4 and IPv6 packets from their fragments (RFC 791, RFC 8200, RFC 5722) |
 //! | [`simple`] | flows of UDP, ICMP, SCTP and other protocols, by timeouts |
 //! | [`tracker`] | all of it behind one lookup per packet in a flow table |
+//! | [`nat`] | translation of IPv4 addresses and ports, on the tracker's records |
 //! | [`named`] | events with names, and their counters |
 //!
 //! No input makes a function panic. Memory is bounded by configuration; whatever exceeds a bound has a counter.
@@ -18,6 +19,7 @@
 
 pub mod fragments;
 pub mod named;
+pub mod nat;
 pub mod reassembly;
 pub mod simple;
 pub mod tcp;

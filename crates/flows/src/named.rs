@@ -68,6 +68,11 @@ impl<E: Named> Tally<E> {
         }
     }
 
+    /// Adds the counts of another tally.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+    }
+
     /// How often an event was counted.
     pub fn get(&self, event: E) -> u64 {
         self.counts.get(event.index()).copied().unwrap_or(0)

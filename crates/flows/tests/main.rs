@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod fragments;
+mod hostile;
+mod nat;
 mod reassembly;
 mod tcp;
 mod tracker;

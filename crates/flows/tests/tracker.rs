@@ -349,7 +349,7 @@ proptest! {
             let size = sizes.next().unwrap_or(1).min(rest.len());
             let (batch, left) = rest.split_at(size);
             let mut places = Vec::new();
-            batched.tracker.track_batch(batch, &mut batched.log, |at, result, _| places.push((at, result)));
+            batched.tracker.track_batch(batch, &mut batched.log, |_, at, result, _| places.push((at, result)));
             prop_assert!(places.iter().map(|(at, _)| *at).eq(0..batch.len()));
             got.extend(places.into_iter().map(|(_, result)| result));
             rest = left;

@@ -206,17 +206,11 @@ impl<P: PacketBuf> Frame<P> {
     /// Moves up to `want` packets from the front of a queue into slots and adds the slots to `into`, in order. Stops
     /// early if no slot is free.
     pub fn put_waiting(&mut self, waiting: &mut VecDeque<(P, Meta)>, want: usize, into: &mut SlotList) {
-        for _ in 0..want {
-            let Some((packet, meta)) = waiting.pop_front() else { break };
-            match self.put(packet) {
-                Ok(slot) => {
-                    *self.meta_mut(&slot) = meta;
-                    into.push(slot);
-                }
-                Err(packet) => {
-                    waiting.push_front((packet, meta));
-                    break;
-                }
+        let count = want.min(waiting.len()).min(self.free_len);
+        for (packet, meta) in waiting.drain(..count) {
+            match self.put_with(packet, meta) {
+                Ok(slot) => into.push(slot),
+                Err(_) => unreachable!("free slots were counted"),
             }
         }
     }

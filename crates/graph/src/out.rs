@@ -1,6 +1,7 @@
 //! Sending packets, and everything else that a running element may do.
 
 use crate::graph::Part;
+use crate::per_packet::Verdict;
 use crate::slot::{SLOTS, Slot, SlotList};
 use crate::spec::{CounterId, DropId, RUN_DROPS, run};
 use crate::timers::{TimerId, Timers};
@@ -131,6 +132,37 @@ impl Out<'_> {
         match self.lists.get_mut(output) {
             Some(list) => list.append(batch),
             None => batch.drain().for_each(|slot| self.drop_run(slot, run::UNCONNECTED)),
+        }
+    }
+
+    /// Sends or drops each packet of a batch, as `way` says for each in order. Those that leave where the first does are
+    /// passed on as one list: cheap where most packets of a batch go one way.
+    #[inline(always)]
+    pub fn split(&mut self, batch: &mut SlotList, mut way: impl FnMut(&Slot) -> Verdict) {
+        let Some(first) = batch.iter().next().map(&mut way) else { return };
+        let Verdict::Out(output) = first else {
+            return batch.drain().enumerate().for_each(|(at, slot)| {
+                let verdict = if at == 0 { first } else { way(&slot) };
+                self.go(slot, verdict);
+            });
+        };
+        batch.filter_map_from(1, |slot| {
+            let verdict = way(&slot);
+            if verdict == first {
+                return Some(slot);
+            }
+            self.go(slot, verdict);
+            None
+        });
+        self.all(output, batch);
+    }
+
+    /// Sends or drops a packet.
+    #[inline(always)]
+    fn go(&mut self, slot: Slot, verdict: Verdict) {
+        match verdict {
+            Verdict::Out(output) => self.push(output, slot),
+            Verdict::Drop(reason) => self.drop(slot, reason),
         }
     }
 

@@ -253,7 +253,16 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
     #[inline]
     fn run_inputs(&mut self, at: usize, mut waiting: u64) {
         let Graph { nodes, pending, carried, homes, .. } = &mut *self.graph;
-        swap(&mut nodes[at].sent, &mut self.frame.outs);
+        let node = &mut nodes[at];
+        if node.inputs == 1 && node.carried.is_empty() && node.senders.is_empty() {
+            // Most elements: one input, and nothing by value.
+            let list = &mut pending[node.first_input as usize];
+            if list.is_empty() {
+                return;
+            }
+            return run_list(node, (at, 0), list, &mut self.batch, &mut self.frame, &mut self.turn_state);
+        }
+        swap(&mut node.sent, &mut self.frame.outs);
         while waiting != 0 {
             let first = waiting.trailing_zeros() as usize;
             waiting &= waiting - 1;
@@ -280,23 +289,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 if list.is_empty() {
                     continue;
                 }
-                // `batch` is empty, and so is the input's list after this.
-                swap(list, &mut self.batch);
-                self.turn_state.moved += self.batch.len();
-                if let Some(part) = node.parts.first() {
-                    part.cells.add_run(run::PACKETS, self.batch.len() as u64);
-                    part.cells.add_run(run::BATCHES, 1);
-                }
-                node.element.push(
-                    input,
-                    &mut self.batch,
-                    &mut self.frame,
-                    &mut out!(node, &mut self.turn_state, at),
-                );
-                for slot in self.batch.drain() {
-                    self.turn_state
-                        .drop(slot, DropOrigin { node: at as u16, part: 0, reason: run::UNWORKED as u8 });
-                }
+                run_list(node, (at, input), list, &mut self.batch, &mut self.frame, &mut self.turn_state);
             }
         }
         swap(&mut nodes[at].sent, &mut self.frame.outs);
@@ -359,6 +352,29 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 None => return,
             }
         }
+    }
+}
+
+/// Runs an element, at its place, on the packets of a list. `batch` is empty, and so is the list after this.
+#[inline]
+fn run_list<P: PacketBuf + 'static>(
+    node: &mut Node<P>,
+    (at, input): (usize, usize),
+    list: &mut SlotList,
+    batch: &mut SlotList,
+    frame: &mut Frame<P>,
+    turn_state: &mut TurnState,
+) {
+    swap(list, batch);
+    turn_state.moved += batch.len();
+    if let Some(part) = node.parts.first() {
+        part.cells.add_run(run::PACKETS, batch.len() as u64);
+        part.cells.add_run(run::BATCHES, 1);
+    }
+    node.element.push(input, batch, frame, &mut out!(node, turn_state, at));
+    if !batch.is_empty() {
+        let why = DropOrigin { node: at as u16, part: 0, reason: run::UNWORKED as u8 };
+        batch.drain().for_each(|slot| turn_state.drop(slot, why));
     }
 }
 

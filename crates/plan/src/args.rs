@@ -1,12 +1,14 @@
 //! The command `scalebricks plan`.
 
 use crate::figure3::figure3;
+use crate::flows::{self, CostError, Costs};
 use crate::rate::{Nic, Rate};
 use crate::report;
 use crate::router::{Inputs, LinkRule, Parts, PlanError, plan};
 use clap::{Args, Subcommand, ValueEnum};
 use scalebricks_console::output::json;
 use scalebricks_console::{Console, OutputError, status};
+use std::path::PathBuf;
 
 /// What `scalebricks plan` is, for its help.
 pub const ABOUT: &str = "\
@@ -23,9 +25,19 @@ Examples:
   scalebricks plan router --ports 1024 --rate 400G --nic 8x100G --nics 5 --external-nic 1x400G --json
   scalebricks plan router --figure3
       The paper's Figure 3, and where it contradicts itself.
+  scalebricks plan flows --paper
+      Cores for a tracker of flows, with the costs of DHash's Table III.
+  scalebricks plan flows --capture 20 --balance 25 --fifo 15 --l3 20 --tcp 120 --cores 12
+      The same with costs in nanoseconds.
 
 Exit status:
   0 the plan is printed    1 there is no such plan, or it cannot be printed    2 wrong usage";
+
+/// What `scalebricks plan flows` is, for its help.
+pub const FLOWS_ABOUT: &str = "\
+Computes how many packets per second a tracker of flows can take at most on several cores, and which core is the limit: \
+the core formula of the DHash paper. One core reads packets and balances them by flow over rings (FIFOs), the others track \
+flows. The bounds leave out what cores share: caches, memory, and the clock. docs/flows.md has an example.";
 
 /// What to plan.
 #[derive(Debug, Subcommand)]
@@ -33,6 +45,9 @@ pub enum PlanCommand {
     /// A router of servers: topology, servers, links, cables, cost, power, latency
     #[command(long_about = ABOUT, after_long_help = EXAMPLES, after_help = "See --help for examples.")]
     Router(Box<RouterArgs>),
+    /// Cores for a tracker of flows: one for input, and how many for the rest
+    #[command(long_about = FLOWS_ABOUT)]
+    Flows(FlowsArgs),
 }
 
 /// The rule of mesh links.
@@ -131,8 +146,19 @@ pub enum CommandError {
     /// The output failed.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The costs do not make a plan.
+    #[error(transparent)]
+    Costs(#[from] CostError),
+    /// The result of the benchmark cannot be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// Inputs are missing, which the command line refuses.
-    #[error("--ports, --rate and --nic are needed")]
+    #[error("inputs are missing: see --help")]
     Incomplete,
 }
 
@@ -184,13 +210,102 @@ impl RouterArgs {
     }
 }
 
+/// Inputs of a plan of cores.
+#[derive(Debug, Args)]
+pub struct FlowsArgs {
+    /// Take the paper's Table III: cycles at 2.4 GHz, with 262,144 sessions
+    #[arg(long, conflicts_with_all = ["from", "capture", "balance", "fifo", "l3", "tcp", "ghz"])]
+    pub paper: bool,
+
+    /// Take the stages of a result of `scalebricks-bench dhash --json FILE`, nanoseconds
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["capture", "balance", "fifo", "l3", "tcp", "ghz"])]
+    pub from: Option<PathBuf>,
+
+    /// Cost of reading a packet, in nanoseconds, or in cycles with --ghz
+    #[arg(long, value_name = "COST", value_parser = amount, required_unless_present_any = ["paper", "from"])]
+    pub capture: Option<f64>,
+
+    /// Cost of choosing a core
+    #[arg(long, value_name = "COST", value_parser = amount, required_unless_present_any = ["paper", "from"])]
+    pub balance: Option<f64>,
+
+    /// Cost of a ring at one of its ends
+    #[arg(long, value_name = "COST", value_parser = amount, required_unless_present_any = ["paper", "from"])]
+    pub fifo: Option<f64>,
+
+    /// Cost of IP: validation and fragments
+    #[arg(long, value_name = "COST", value_parser = amount, required_unless_present_any = ["paper", "from"])]
+    pub l3: Option<f64>,
+
+    /// Cost of the rest: lookup, TCP, streams
+    #[arg(long, value_name = "COST", value_parser = amount, required_unless_present_any = ["paper", "from"])]
+    pub tcp: Option<f64>,
+
+    /// Clock rate in GHz: the costs are cycles
+    #[arg(long, value_name = "GHZ", value_parser = amount)]
+    pub ghz: Option<f64>,
+
+    /// Most cores, the input core included
+    #[arg(long, value_name = "CORES", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub cores: u32,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl FlowsArgs {
+    /// The costs of the stages.
+    ///
+    /// # Errors
+    /// [`CommandError`].
+    pub fn costs(&self) -> Result<Costs, CommandError> {
+        if self.paper {
+            return Ok(Costs::PAPER);
+        }
+        if let Some(path) = &self.from {
+            let read = std::fs::read_to_string(path);
+            let json = read.map_err(|error| CommandError::File { path: path.clone(), error })?;
+            return Ok(flows::measured(&json)?);
+        }
+        let all = (self.capture, self.balance, self.fifo, self.l3, self.tcp);
+        let (Some(capture), Some(balance), Some(fifo), Some(l3), Some(tcp)) = all else {
+            return Err(CommandError::Incomplete);
+        };
+        let units_per_second = self.ghz.map_or(1e9, |ghz| ghz * 1e9);
+        Ok(Costs { capture, balance, fifo, l3, tcp, units_per_second })
+    }
+
+    /// What the command prints.
+    ///
+    /// # Errors
+    /// [`CommandError`].
+    pub fn output(&self) -> Result<String, CommandError> {
+        let plan = flows::plan(&self.costs()?, self.cores)?;
+        let unit = if self.paper || self.ghz.is_some() { "cycles" } else { "ns" };
+        Ok(if self.json { json(&plan)? } else { report::flows(&plan, unit, self.paper) })
+    }
+}
+
+impl PlanCommand {
+    /// What the command prints.
+    ///
+    /// # Errors
+    /// [`CommandError`].
+    pub fn output(&self) -> Result<String, CommandError> {
+        match self {
+            Self::Router(args) => args.output(),
+            Self::Flows(args) => args.output(),
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// [`CommandError`].
 pub fn run(command: &PlanCommand, console: &Console) -> Result<(), CommandError> {
-    let PlanCommand::Router(args) = command;
-    Ok(console.result(args.output()?.trim_end())?)
+    Ok(console.result(command.output()?.trim_end())?)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! | [`router`] | the inputs of a plan, the plan, and why there is none |
 //! | [`topology`] | full mesh and k-ary n-fly: servers, links, lanes, path lengths |
 //! | [`figure3`] | the configurations of Figure 3 of the `RouteBricks` paper, and the cluster of switches it compares |
+//! | [`flows`] | cores for a tracker of flows: the core formula of DHash |
 //! | [`args`] | the command `scalebricks plan` |
 //! | [`report`] | plans as text |
 //!
@@ -16,6 +17,7 @@
 
 pub mod args;
 pub mod figure3;
+pub mod flows;
 pub mod rate;
 pub mod report;
 pub mod router;

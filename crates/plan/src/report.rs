@@ -1,6 +1,7 @@
 //! Plans as text.
 
 use crate::figure3::{Figure3, Servers, Switched};
+use crate::flows;
 use crate::rate::bits_per_second;
 use crate::router::{Estimate, Inputs, LinkRule, Plan};
 use crate::topology::{Reading, Topology};
@@ -222,4 +223,48 @@ pub fn figure3(figure: &Figure3) -> String {
         cheaper(0, |switched| switched.by_switch),
         cheaper(1, |switched| switched.by_switch),
     )
+}
+
+/// Where the paper's own measurements differ from its formula.
+const PAPER_NOTES: &str = "\
+The paper's own measurements, with 1,048,576 sessions, and where they do not fit:
+- one core: 3.3 Mpps, above the bound from its stages, which are those of a smaller trace
+- \"six cores\", probably 1 + 5: 15.2 Mpps, above the bound; a clock of 2.66 GHz (turbo) may explain most of it
+- \"seven cores\", 1 + 6: 16.3 Mpps. The step from six to seven gains 7 %, the formula says 20 %
+- the formula gives seven application cores; the paper uses six, as its machine has eight cores and one is left to the system
+";
+
+/// A plan of cores. Costs are in `unit`.
+pub fn flows(plan: &flows::Plan, unit: &str, is_paper: bool) -> String {
+    let costs = &plan.costs;
+    let mut out = format!(
+        "cost per packet in {unit}: capture {}, balance {}, FIFO {}, L3 {}, TCP {}\n",
+        costs.capture, costs.balance, costs.fifo, costs.l3, costs.tcp
+    );
+    let (input, application) = (plan.input, plan.application);
+    let share = application / f64::from(plan.balanced);
+    let _ = writeln!(
+        out,
+        "input {input:.1} with FIFO, application {application:.1} with FIFO: {} application {} balanced, {share:.1} each\n",
+        plan.balanced,
+        if plan.balanced == 1 { "core is" } else { "cores are" },
+    );
+    let row = |row: &flows::Row| {
+        let stages = if row.applications == 0 { "1".to_owned() } else { format!("1+{}", row.applications) };
+        let (mpps, alone) = (row.mpps, row.run_to_completion_mpps);
+        vec![
+            row.cores.to_string(),
+            stages,
+            format!("{mpps:.1}"),
+            row.limit.name().to_owned(),
+            format!("{alone:.1}"),
+        ]
+    };
+    let head = ["cores", "input + application", "Mpps at most", "limit", "each core does all, Mpps at most"];
+    out += &markdown(&head, plan.rows.iter().map(row));
+    out += "\nThese are bounds by a formula: caches and memory that cores share are not in it.\n";
+    if is_paper {
+        let _ = write!(out, "\n{PAPER_NOTES}");
+    }
+    out
 }

@@ -39,12 +39,21 @@ impl<'a> FragmentPlan<'a> {
     /// [`WriteError::Malformed`]; [`WriteError::DontFragment`] if it is too long and has DF set;
     /// [`WriteError::MtuTooSmall`] below [`MIN_MTU`].
     pub fn new(packet: &'a [u8], mtu: usize) -> Result<Self, WriteError> {
+        let parsed = Ipv4::parse(packet)?;
+        if mtu >= MIN_MTU && parsed.dont_fragment() && parsed.total_len() > mtu {
+            return Err(WriteError::DontFragment);
+        }
+        Self::forced(packet, mtu)
+    }
+
+    /// The same whether or not DF is set, for a packet that came in fragments: DF stays as it is.
+    ///
+    /// # Errors
+    /// As [`Self::new`], but for [`WriteError::DontFragment`].
+    pub fn forced(packet: &'a [u8], mtu: usize) -> Result<Self, WriteError> {
         let packet = Ipv4::parse(packet)?;
         if mtu < MIN_MTU {
             return Err(WriteError::MtuTooSmall);
-        }
-        if packet.dont_fragment() && packet.total_len() > mtu {
-            return Err(WriteError::DontFragment);
         }
         let (_, options_len) = copied_options(packet.options())?;
         Ok(Self { packet, mtu, later_header_len: MIN_HEADER_LEN + options_len, next_offset: 0, done: false })

@@ -16,6 +16,7 @@
 //! | [`gtpu`], [`encap`] | GTPv1-U messages, and the outer headers of a G-PDU |
 //! | [`esp`] | ESP headers and trailers, ESP in UDP |
 //! | [`ecn`] | ECN bits of tunnels |
+//! | [`rewrite`] | addresses and ports changed in place, with their checksums |
 //! | [`checksum`] | the Internet checksum: full, over pseudo headers, incremental |
 
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ pub mod ipv6;
 pub mod nd;
 pub mod packet;
 pub mod protocol;
+pub mod rewrite;
 pub mod scope;
 pub mod tcp_options;
 pub mod transport;

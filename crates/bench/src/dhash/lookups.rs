@@ -26,6 +26,9 @@ pub(crate) const PACKETS_ALONE: &str = "packets alone";
 pub(crate) const SEARCH: &str = "search for the best";
 pub(crate) const LIBNIDS: &str = "default of Libnids";
 
+/// Format of rows for Table I.
+pub(crate) const TABLE_1_ROWS: &str = "Table I";
+
 /// Rounds of a timed run of lookups.
 const ROUNDS: usize = 4;
 
@@ -100,7 +103,8 @@ pub(super) fn run(bench: &mut BenchRun<'_>, traces: &[Trace]) -> Result<(), Benc
         interleave(bench, &mut (), turns)?;
     }
     by_signature(bench, all)?;
-    libnids_default(bench, all)
+    libnids_default(bench, all)?;
+    table_1(bench, all)
 }
 
 /// The sessions of File-1 to File-3.
@@ -310,4 +314,45 @@ fn libnids_default(bench: &mut BenchRun<'_>, bed: Bed<'_>) -> Result<(), BenchEr
         rate_of_lookups(&table, bed, &records[..few]).map(Into::into)
     });
     interleave(bench, &mut (), vec![turn])
+}
+
+/// Table I's lookups: ours, and chained hashing with the buckets of Libnids, and packets alone. Few sessions are looked up
+/// again and again, so that a run is long enough to time.
+fn table_1(bench: &mut BenchRun<'_>, all: Bed<'_>) -> Result<(), BenchError> {
+    let mut turns = Vec::new();
+    for sessions in super::TABLE_1.map(|sessions| (sessions as usize).min(all.sessions)) {
+        let bed = Bed { sessions, ..all };
+        let makes: [Make; 2] = [
+            Box::new(|sessions| Ok(Box::new(Ours::new(sessions, Signature::Keyed)?))),
+            Box::new(|sessions| Ok(Box::new(Chained::new(sessions, LIBNIDS_BUCKETS, false)))),
+        ];
+        let few = FEW_LOOKUPS.min(sessions);
+        let times = (FEW_LOOKUPS / few).max(1);
+        for make in makes {
+            let filled = bed.fill(&make)?;
+            let case = case(bench, lock(&filled).table.as_ref(), sessions, FOUND).format(TABLE_1_ROWS);
+            turns.push(Measurement::new(case, Metric::LookupRate, move |()| {
+                let filled = lock(&filled);
+                let (table, mut answers) = (filled.table.as_ref(), unanswered(few, 1));
+                let ((), seconds) = timing::pinned(|| {
+                    for _ in 0..times {
+                        find_all(table, &bed.hasher, &bed.frames(0)[..few], black_box(&mut answers));
+                    }
+                })?;
+                check(table.name(), 0, &filled.records[..few], &answers)?;
+                timing::rate(table.name(), few * times, seconds).map(Into::into)
+            }));
+        }
+        let case = bench.case(PACKETS_ALONE, sessions as u64).variant(FOUND.to_owned()).format(TABLE_1_ROWS);
+        turns.push(Measurement::new(case.threads(1).batch(BATCH), Metric::LookupRate, move |()| {
+            let ((), seconds) = timing::pinned(|| {
+                let (mut keys, mut hashes) = space();
+                for frames in (0..times).flat_map(|_| bed.frames(0)[..few].chunks(BATCH)) {
+                    black_box(read(&bed.hasher, frames, &mut keys, &mut hashes));
+                }
+            })?;
+            timing::rate(PACKETS_ALONE, few * times, seconds).map(Into::into)
+        }));
+    }
+    interleave(bench, &mut (), turns)
 }

@@ -5,6 +5,7 @@
 //! | `trace` | Table II: packets of N sessions in the worst order |
 //! | `properties` | conflict entries; Table IV: false positives; Table V: first hits and comparisons; memory |
 //! | `contender`, `ours`, `chained`, `exact`, `dpdk` | tables behind one interface |
+//! | `conversation`, `stack` | Tables I and III, Figures 6 and 7: the packets as TCP connections, the whole stack, its stages, two cores |
 //! | `lookups` | rates: lookups, lookups that count in the record, whole traces, signatures |
 //!
 //! All tables have the same sessions, hash (keyed, equal for both directions), records of 64 bytes, and answer: the
@@ -13,12 +14,14 @@
 
 mod chained;
 mod contender;
+mod conversation;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod exact;
 mod lookups;
 mod ours;
 mod properties;
+mod stack;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -32,9 +35,10 @@ use trace::{Ids, Trace};
 // Names of rows, for the figures.
 pub(crate) use chained::NAME as CHAINED;
 pub(crate) use exact::{CUCKOO, HASHBROWN};
-pub(crate) use lookups::{COUNTED, FOUND, LIBNIDS, PACKETS_ALONE, SEARCH, WHOLE_TRACE};
+pub(crate) use lookups::{COUNTED, FOUND, LIBNIDS, PACKETS_ALONE, SEARCH, TABLE_1_ROWS, WHOLE_TRACE};
 pub(crate) use ours::NAME as DHASH;
 pub(crate) use properties::{MEMORY_PARTS, WITH_MAJOR, WITHOUT_MAJOR};
+pub(crate) use stack::{ONE_CORE, PIPELINE, STACK, STAGE, STAGES, TABLE_1, TWO_CORES};
 pub(crate) use trace::PACKETS_OF_A_SESSION;
 
 /// The names of both kinds of sessions, as variants of rows.
@@ -65,6 +69,7 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     drop(busy);
     properties::run(bench, &traces)?;
     lookups::run(bench, &traces)?;
+    stack::run(bench, &traces)?;
     figures::dhash::show(bench, first);
     Ok(())
 }

@@ -378,7 +378,10 @@ mod tests {
         let bed = Bed::new(&bench).unwrap();
         for layout in Layout::ALL {
             for (by, batch) in [("Click", SINGLE), ("fused", BATCHED)] {
-                assert!(rate(&bed, layout, by, batch, Duration::from_millis(4)).unwrap() > 0.0);
+                // On a busy machine, a core may get no time in a short run while the other one runs.
+                let times = (2..12).map(|shift| Duration::from_millis(1 << shift));
+                let mut rates = times.map(|time| rate(&bed, layout, by, batch, time));
+                assert!(rates.any(|rate| rate.is_ok_and(|rate| rate > 0.0)), "{} {by}", layout.name());
             }
         }
     }

@@ -28,6 +28,8 @@ Examples:
   scalebricks flows --pcap in.pcap --ipfix flows.ipfix
       For a collector, or `tshark -V -r flows.ipfix`.
   scalebricks flows --pcap in.pcap --timeout established=600 --timeout udp=60
+  scalebricks flows --pcap large.pcap --cores 6 --log flows.jsonl
+      One core reads, six track; `scalebricks plan flows` says how many are of use.
 
 Exit status:
   0 success
@@ -89,7 +91,12 @@ pub struct FlowsArgs {
     /// Lifetime of flows without packets, by state; repeat it for several. States: syn-sent, syn-received, established,
     /// half-closed, closing, time-wait, reset; udp-one-way, udp, icmp, sctp-opening, sctp, other
     #[arg(long = "timeout", value_name = "STATE=SECONDS", value_parser = parse_timeout)]
-    pub timeouts: Vec<(Lifetime, Duration)>,
+    pub timeouts: Vec<(&'static str, Duration)>,
+
+    /// Track on so many cores, each with flows and limits of its own, and read the capture on one more. Log, streams and
+    /// summary are those of one core, as long as no limit is reached
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub cores: Option<u32>,
 
     /// No summary and no progress
     #[arg(long, short)]
@@ -114,42 +121,18 @@ pub enum OverlapPolicy {
     Last,
 }
 
-/// The name of a lifetime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Lifetime {
-    /// SYN without answer
-    SynSent,
-    /// SYN and SYN-ACK without ACK
-    SynReceived,
-    /// Both ends may send
-    Established,
-    /// One end has finished
-    HalfClosed,
-    /// Both have finished, not acknowledged
-    Closing,
-    /// Both have finished
-    TimeWait,
-    /// Reset
-    Reset,
-    /// UDP without answer
-    UdpOneWay,
-    /// UDP in both directions
-    Udp,
-    /// ICMP
-    Icmp,
-    /// SCTP before it is established
-    SctpOpening,
-    /// SCTP
-    Sctp,
-    /// Other protocols
-    Other,
-}
-
-fn parse_timeout(text: &str) -> Result<(Lifetime, Duration), String> {
-    let (name, seconds) = text.split_once('=').ok_or("expected STATE=SECONDS")?;
-    let lifetime = Lifetime::from_str(name, false)?;
+/// A lifetime of flows: its name in [`Config::lifetimes`], and its length.
+fn parse_timeout(text: &str) -> Result<(&'static str, Duration), String> {
+    let (state, seconds) = text.split_once('=').ok_or("expected STATE=SECONDS")?;
+    let mut config = Config::default();
+    let mut names = config.lifetimes().map(|(name, _)| name);
+    let name = names.find(|name| name.replace('_', "-") == state).ok_or_else(|| {
+        let mut config = Config::default();
+        let known: Vec<_> = config.lifetimes().map(|(name, _)| name.replace('_', "-")).collect();
+        format!("no state '{state}'; there are {}", known.join(", "))
+    })?;
     let seconds: u32 = seconds.parse().map_err(|_| format!("'{seconds}' is not a number of seconds"))?;
-    Ok((lifetime, Duration::from_secs(u64::from(seconds))))
+    Ok((name, Duration::from_secs(u64::from(seconds))))
 }
 
 impl FlowsArgs {
@@ -172,25 +155,24 @@ impl FlowsArgs {
             young_flows: self.young_flows,
             ..Config::default()
         };
-        let (tcp, simple) = (&mut config.tcp.timeouts, &mut config.simple);
-        for (lifetime, duration) in &self.timeouts {
-            let field = match lifetime {
-                Lifetime::SynSent => &mut tcp.syn_sent,
-                Lifetime::SynReceived => &mut tcp.syn_received,
-                Lifetime::Established => &mut tcp.established,
-                Lifetime::HalfClosed => &mut tcp.half_closed,
-                Lifetime::Closing => &mut tcp.closing,
-                Lifetime::TimeWait => &mut tcp.time_wait,
-                Lifetime::Reset => &mut tcp.reset,
-                Lifetime::UdpOneWay => &mut simple.udp_one_way,
-                Lifetime::Udp => &mut simple.udp,
-                Lifetime::Icmp => &mut simple.icmp,
-                Lifetime::SctpOpening => &mut simple.sctp_opening,
-                Lifetime::Sctp => &mut simple.sctp,
-                Lifetime::Other => &mut simple.other,
-            };
-            *field = *duration;
+        for (name, lifetime) in &self.timeouts {
+            let named = config.lifetimes().filter(|(known, _)| known == name);
+            named.for_each(|(_, own)| *own = *lifetime);
         }
         config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_are_named_by_state() {
+        assert_eq!(parse_timeout("half-closed=7"), Ok(("half_closed", Duration::from_secs(7))));
+        assert_eq!(parse_timeout("udp=60"), Ok(("udp", Duration::from_secs(60))));
+        let unknown = parse_timeout("new=1").unwrap_err();
+        assert!(unknown.starts_with("no state 'new'; there are syn-sent, "), "{unknown}");
+        assert!(["udp", "udp=", "udp=-1", "half_closed=1"].iter().all(|text| parse_timeout(text).is_err()));
     }
 }

@@ -169,7 +169,7 @@ const fn reason(cause: EndCause) -> u8 {
     match cause {
         EndCause::TimedOut => 1,
         EndCause::Closed | EndCause::Reset | EndCause::Replaced => 3,
-        EndCause::InputEnded => 4,
+        EndCause::InputEnded | EndCause::Dismissed => 4,
         EndCause::Evicted => 5,
     }
 }

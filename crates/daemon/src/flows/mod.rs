@@ -6,9 +6,12 @@
 //!                              ├─▶ streams: one file per direction
 //!                              └─▶ summary
 //! ```
+//!
+//! [`pipelines`] does the same with a tracker on each of several cores.
 
 pub mod args;
 mod ipfix;
+mod pipelines;
 mod record;
 mod streams;
 mod summary;
@@ -20,7 +23,7 @@ use record::Record;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_flows::reassembly::Chunk;
 use scalebricks_flows::tcp::Anomaly;
-use scalebricks_flows::tracker::{Ended, Sink, Tables, Tracker};
+use scalebricks_flows::tracker::{Config, Ended, Sink, Tables, Tracker};
 use scalebricks_flows::{Direction, Named, Tally};
 use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame};
 use scalebricks_types::HashSeed;
@@ -30,8 +33,9 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::time::Duration;
 use streams::Streams;
-use summary::{Frames, Summary, Top};
+use summary::{Frames, Summary, Top, Totals};
 
 /// Frames between two looks at Ctrl-C.
 const STRIDE: u64 = 1_024;
@@ -126,7 +130,6 @@ pub fn run(args: &FlowsArgs, console: &Console, interrupt: &Interrupt) -> Result
         error if error.names_its_file() => ProcessError::CaptureFile(error),
         error => capture(error),
     })?;
-    let mut tracker = Tracker::new(&args.config(), secret(), Tables::default())?;
     let mut output = Output {
         log: Log::open(args.log.as_deref())?,
         ipfix: args.ipfix.as_deref().map(IpfixFile::create).transpose()?,
@@ -137,8 +140,13 @@ pub fn run(args: &FlowsArgs, console: &Console, interrupt: &Interrupt) -> Result
     };
     let mut frames = Frames::default();
     let busy = console.busy("flows", "reading the capture");
-    let ended = track(reader, &mut tracker, &mut output, &mut frames, interrupt);
-    tracker.finish(&mut output);
+    let config = args.config();
+    let (totals, ended) = match args.cores {
+        None => alone(reader, &config, &mut output, &mut frames, interrupt)?,
+        Some(cores) => {
+            pipelines::track(reader, (&config, secret(), cores), &mut output, &mut frames, interrupt)?
+        }
+    };
     drop(busy);
     if let Some(error) = output.error.take() {
         return Err(error);
@@ -147,7 +155,7 @@ pub fn run(args: &FlowsArgs, console: &Console, interrupt: &Interrupt) -> Result
     if let Some(ipfix) = &mut output.ipfix {
         ipfix.complete()?;
     }
-    let summary = Summary { frames: &frames, tracker: &tracker, top: &output.top }.render();
+    let summary = Summary { frames: &frames, totals: &totals, top: &output.top }.render();
     if output.log.is_output() {
         console.note(&summary);
     } else if !args.quiet {
@@ -175,12 +183,43 @@ enum Stopped {
     Capture(CaptureError),
 }
 
-fn track(
+/// Tracks the flows of a capture on this thread. Returns why the input ended before its end.
+fn alone(
     reader: CaptureReader,
-    tracker: &mut Tracker,
+    config: &Config,
     output: &mut Output,
     frames: &mut Frames,
     interrupt: &Interrupt,
+) -> Result<(Totals, Result<(), Stopped>), ProcessError> {
+    let mut tracker = Tracker::new(config, secret(), Tables::default())?;
+    let mut last = Duration::ZERO;
+    let ended = read(reader, frames, interrupt, |packet, at| {
+        last = at;
+        // What becomes of the packet is in the tracker's counters.
+        let _ = tracker.track(packet, 0, at, output);
+        tracker.sweep(at, SWEEP, output);
+        if output.error.is_some() { Err(Stopped::Written) } else { Ok(()) }
+    });
+    finish(&mut tracker, last, output);
+    let mut totals = Totals::default();
+    totals.add(&tracker);
+    Ok((totals, ended))
+}
+
+/// Ends all flows: those whose time is over at the last packet as timed out, wherever the hand is.
+fn finish(tracker: &mut Tracker, last: Duration, sink: &mut impl Sink) {
+    // The first round may be a partial one.
+    tracker.sweep(last, usize::MAX, sink);
+    tracker.sweep(last, usize::MAX, sink);
+    tracker.finish(sink);
+}
+
+/// Calls `take` with each IP packet of a capture, and counts frames.
+fn read(
+    reader: CaptureReader,
+    frames: &mut Frames,
+    interrupt: &Interrupt,
+    mut take: impl FnMut(&[u8], Duration) -> Result<(), Stopped>,
 ) -> Result<(), Stopped> {
     for frame in reader {
         frames.all += 1;
@@ -188,34 +227,33 @@ fn track(
             return Err(Stopped::Interrupted);
         }
         match frame {
-            Ok(frame) => take(&frame, tracker, output, frames),
+            Ok(frame) => {
+                if let Some(packet) = ip_packet(&frame, frames) {
+                    take(packet, frame.timestamp)?;
+                }
+            }
             Err(CaptureError::UnsupportedLinkType { .. }) => frames.unsupported_link += 1,
             Err(error) => {
                 frames.all -= 1;
                 return Err(Stopped::Capture(error));
             }
         }
-        if output.error.is_some() {
-            return Err(Stopped::Written);
-        }
     }
     Ok(())
 }
 
-fn take(frame: &CapturedFrame, tracker: &mut Tracker, output: &mut Output, frames: &mut Frames) {
+/// The IP packet of a frame, if it has one.
+fn ip_packet<'a>(frame: &'a CapturedFrame, frames: &mut Frames) -> Option<&'a [u8]> {
     frames.bytes += u64::from(frame.original_len);
     let Ok(header) = parse_frame(&frame.data) else {
         frames.malformed += 1;
-        return;
+        return None;
     };
     if !header.is_ip() {
         frames.not_ip += 1;
-        return;
+        return None;
     }
-    let packet = frame.data.get(header.l3_offset..).unwrap_or_default();
-    // What becomes of the packet is in the tracker's counters.
-    let _ = tracker.track(packet, 0, frame.timestamp, output);
-    tracker.sweep(frame.timestamp, SWEEP, output);
+    Some(frame.data.get(header.l3_offset..).unwrap_or_default())
 }
 
 /// Counters that are not zero, by name.

@@ -5,8 +5,9 @@ use super::record::Record;
 use comfy_table::{CellAlignment, Table};
 use scalebricks_admin::commands::{table, trimmed};
 use scalebricks_console::quantity;
-use scalebricks_flows::tracker::{Event, Tracker};
+use scalebricks_flows::tracker::{Balancer, EndCause, Event, Tracker, Untracked};
 use scalebricks_flows::{Named, Tally};
+use scalebricks_flows::{fragments, reassembly, tcp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fmt::Write;
@@ -23,6 +24,40 @@ pub(super) struct Frames {
     pub(super) not_ip: u64,
     pub(super) malformed: u64,
     pub(super) unsupported_link: u64,
+}
+
+/// The counters of all trackers.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    events: Tally<Event>,
+    untracked: Tally<Untracked>,
+    ends: Tally<EndCause>,
+    anomalies: Tally<tcp::Anomaly>,
+    streams: Tally<reassembly::Event>,
+    gaps: Tally<reassembly::GapCause>,
+    fragments: Tally<fragments::Event>,
+    refusals: Tally<fragments::Refusal>,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, tracker: &Tracker) {
+        self.events.merge(tracker.events());
+        self.untracked.merge(tracker.untracked());
+        self.ends.merge(tracker.ends());
+        self.anomalies.merge(tracker.anomalies());
+        if let Some(reassembler) = tracker.reassembler() {
+            self.streams.merge(reassembler.events());
+            self.gaps.merge(reassembler.gaps());
+        }
+        self.fragments.merge(tracker.defragmenter().events());
+        self.refusals.merge(tracker.defragmenter().refusals());
+    }
+
+    pub(super) fn add_balancer(&mut self, balancer: &Balancer) {
+        self.untracked.merge(balancer.untracked());
+        self.fragments.merge(balancer.defragmenter().events());
+        self.refusals.merge(balancer.defragmenter().refusals());
+    }
 }
 
 /// Flows and addresses with most bytes.
@@ -93,7 +128,7 @@ fn line(record: &Record) -> Line {
 /// What a run found.
 pub(super) struct Summary<'a> {
     pub(super) frames: &'a Frames,
-    pub(super) tracker: &'a Tracker,
+    pub(super) totals: &'a Totals,
     pub(super) top: &'a Top,
 }
 
@@ -101,8 +136,8 @@ impl Summary<'_> {
     /// The text.
     pub(super) fn render(&self) -> String {
         let mut out = String::new();
-        let (frames, tracker) = (self.frames, self.tracker);
-        let events = tracker.events();
+        let (frames, totals) = (self.frames, self.totals);
+        let events = &totals.events;
         let _ = writeln!(
             out,
             "{} frames with {}: {} packets in {} flows",
@@ -117,15 +152,12 @@ impl Summary<'_> {
             ("unsupported_link_type", frames.unsupported_link),
         ];
         let dropped = dropped.into_iter().filter(|(_, count)| *count > 0);
-        list(&mut out, "in no flow", dropped.chain(counted(tracker.untracked())));
-        list(&mut out, "flows ended", counted(tracker.ends()));
-        list(&mut out, "unusual TCP segments", counted(tracker.anomalies()));
-        if let Some(reassembler) = tracker.reassembler() {
-            list(&mut out, "TCP streams", counted(reassembler.events()));
-            list(&mut out, "gaps", counted(reassembler.gaps()));
-        }
-        let fragments = tracker.defragmenter();
-        let fragments = counted(fragments.events()).into_iter().chain(counted(fragments.refusals()));
+        list(&mut out, "in no flow", dropped.chain(counted(&totals.untracked)));
+        list(&mut out, "flows ended", counted(&totals.ends));
+        list(&mut out, "unusual TCP segments", counted(&totals.anomalies));
+        list(&mut out, "TCP streams", counted(&totals.streams));
+        list(&mut out, "gaps", counted(&totals.gaps));
+        let fragments = counted(&totals.fragments).into_iter().chain(counted(&totals.refusals));
         list(&mut out, "fragments", fragments);
         list(&mut out, "ICMP", related(events));
         self.tables(&mut out);

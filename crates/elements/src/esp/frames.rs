@@ -135,7 +135,7 @@ pub(crate) fn hop_to(routes: &mut NextHops<Ipv4Addr>, dst: IpAddr, port: u16, no
     let IpAddr::V4(dst) = dst else { return None };
     let mut found = [None];
     routes.lookup(&[dst], &mut found);
-    routes.hop(found[0], dst, now).filter(|hop| hop.output == port)
+    routes.hop(found[0], dst, now).copied().filter(|hop| hop.output == port)
 }
 
 /// Destinations of ordinary packets of a burst, and the routes found for them.
@@ -183,8 +183,10 @@ pub(crate) fn put_front<P: PacketBuf>(packet: &mut P, hop: &Hop) -> bool {
         return false;
     }
     if let Some(front) = packet.data_mut().first_chunk_mut::<HEADER_LEN>() {
-        front[..ADDRESSES].copy_from_slice(&hop.addresses);
-        front[ADDRESSES..].copy_from_slice(&[0x08, 0x00]);
+        if let Some(place) = front.first_chunk_mut::<ADDRESSES>() {
+            *place = hop.addresses;
+        }
+        [front[ADDRESSES], front[ADDRESSES + 1]] = [0x08, 0x00];
     }
     true
 }
@@ -193,6 +195,6 @@ pub(crate) fn put_front<P: PacketBuf>(packet: &mut P, hop: &Hop) -> bool {
 #[inline(always)]
 pub(crate) fn lower_ttl(packet: &mut impl PacketBuf) {
     if let Some(fixed) = packet.data_mut().first_chunk_mut() {
-        crate::header::set_word(fixed, 8, |word| word.wrapping_sub(0x100));
+        crate::header::lower_ttl(fixed);
     }
 }

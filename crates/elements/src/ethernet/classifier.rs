@@ -3,11 +3,14 @@
 use crate::shared_names::drops;
 use scalebricks_graph::args::{ListItem, Param};
 use scalebricks_graph::element::BindError;
-use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, element};
+use scalebricks_graph::{Binder, Class, Control, Element, Frame, HandlerId, Out, SlotList, Verdict, element};
 use scalebricks_io::PacketBuf;
 
 /// Bytes compared at once.
 const WORD: usize = 8;
+
+/// Patterns that are asked where most look.
+const MOST_COMPARED: usize = 64;
 
 /// Most clauses in all patterns together.
 const MOST_TESTS: usize = 10_000;
@@ -18,7 +21,7 @@ element! {
     /// hexadecimal, and a digit `?` matches any. `OFFSET/VALUE%MASK` compares only the bits that are set in `MASK`. `!`
     /// negates a clause. A clause that reaches beyond the end of a packet does not match. The pattern `-` matches every
     /// packet. Cost: up to all clauses, 8 bytes at a time.
-    pub struct Classifier as "Classifier" { patterns: Vec<Pattern>, }
+    pub struct Classifier as "Classifier" { patterns: Vec<Pattern>, place: usize, firsts: Vec<First>, }
     inputs { push "in": "Packets.", }
     outputs { push "out" [OneOrMore]: "Packets whose first matching pattern is this output's.", }
     params ClassifierParams {
@@ -57,13 +60,15 @@ struct Test {
 impl Test {
     #[inline]
     fn matches(self, data: &[u8]) -> bool {
-        let rest = data.get(self.offset..).unwrap_or_default();
-        let word = match rest.first_chunk::<WORD>() {
-            Some(word) => *word,
-            None => padded(rest),
-        };
-        u64::from_be_bytes(word) & self.mask == self.value
+        word(data, self.offset) & self.mask == self.value
     }
+}
+
+/// The word at an offset; zeros are after the end.
+#[inline(always)]
+fn word(data: &[u8], offset: usize) -> u64 {
+    let rest = data.get(offset..).unwrap_or_default();
+    u64::from_be_bytes(rest.first_chunk::<WORD>().map_or_else(|| padded(rest), |word| *word))
 }
 
 #[cold]
@@ -152,6 +157,63 @@ impl Pattern {
     }
 }
 
+/// What a pattern says about the word at the place where most patterns look.
+#[derive(Debug, Clone, Copy)]
+struct First {
+    mask: u64,
+    value: u64,
+    /// If it says nothing about other places: the least length of a packet that matches.
+    whole: Option<usize>,
+}
+
+impl Pattern {
+    /// The places that it must match.
+    fn places(&self) -> impl Iterator<Item = &Test> {
+        self.clauses.iter().filter(|clause| !clause.is_negated).flat_map(|clause| &clause.tests)
+    }
+
+    fn first(&self, place: usize) -> First {
+        let mut first = First { mask: 0, value: 0, whole: None };
+        for test in self.places().filter(|test| test.offset == place) {
+            // Contradictions are left to the whole pattern.
+            let both = first.mask & test.mask;
+            if first.value & both == test.value & both {
+                (first.mask, first.value) = (first.mask | test.mask, first.value | test.value);
+            }
+        }
+        let is_there = |test: &Test| test.offset == place && test.mask & first.mask == test.mask;
+        let agrees = |test: &Test| is_there(test) && first.value & test.mask == test.value;
+        if self.clauses.iter().all(|clause| !clause.is_negated && clause.tests.iter().all(agrees)) {
+            first.whole = Some(self.clauses.iter().map(|clause| clause.end).max().unwrap_or(0));
+        }
+        first
+    }
+}
+
+impl Classifier {
+    fn of(patterns: Vec<Pattern>) -> Self {
+        let places = || patterns.iter().take(MOST_COMPARED).filter_map(|pattern| pattern.places().next());
+        let users = |place: usize| places().filter(|test| test.offset == place).count();
+        let place = places().map(|test| test.offset).max_by_key(|&place| users(place)).unwrap_or(0);
+        let firsts = patterns.iter().map(|pattern| pattern.first(place)).collect();
+        Self { patterns, place, firsts }
+    }
+
+    /// The first pattern that a packet matches. Most patterns are decided by one word of the packet.
+    #[inline]
+    fn position(&self, data: &[u8]) -> Option<usize> {
+        let word = word(data, self.place);
+        let mut all = self.firsts.iter().zip(&self.patterns);
+        all.position(|(first, pattern)| {
+            word & first.mask == first.value
+                && match first.whole {
+                    Some(least) => data.len() >= least,
+                    None => pattern.matches(data),
+                }
+        })
+    }
+}
+
 impl Class for Classifier {
     fn make(params: ClassifierParams) -> Result<Self, String> {
         let tests: usize = params
@@ -163,7 +225,7 @@ impl Class for Classifier {
         match tests {
             _ if params.patterns.is_empty() => Err("no patterns".to_owned()),
             MOST_TESTS.. => Err(format!("over {MOST_TESTS} bytes to look at")),
-            _ => Ok(Self { patterns: params.patterns }),
+            _ => Ok(Self::of(params.patterns)),
         }
     }
 }
@@ -185,13 +247,9 @@ impl Control for Classifier {
 
 impl<P: PacketBuf> Element<P> for Classifier {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        for slot in batch.drain() {
-            let data = frame.packet(&slot).data();
-            match self.patterns.iter().position(|pattern| pattern.matches(data)) {
-                Some(output) => out.push(output, slot),
-                None => out.drop(slot, Self::NO_MATCH),
-            }
-        }
+        out.split(batch, |slot| {
+            self.position(frame.packet(slot).data()).map_or(Verdict::Drop(Self::NO_MATCH), Verdict::Out)
+        });
     }
 }
 

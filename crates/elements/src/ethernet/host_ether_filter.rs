@@ -46,8 +46,15 @@ element! {
 impl Control for HostEtherFilter {}
 
 impl<P: PacketBuf> PerPacket<P> for HostEtherFilter {
+    #[inline]
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
-        let frame = packet.data().get(self.offset..).and_then(ethernet::addresses);
+        let frame = packet.data().get(self.offset..);
+        let is_own = frame.and_then(ethernet::destination_bits) == Some(self.own.bits());
+        if is_own && !self.drops_own && frame.is_some_and(|frame| frame.len() >= ethernet::HEADER_LEN) {
+            PacketType::Host.note(meta);
+            return Verdict::ON;
+        }
+        let frame = frame.and_then(ethernet::addresses);
         let reason = match frame {
             None => Self::SHORT,
             Some((dst, src)) => {

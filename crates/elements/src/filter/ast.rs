@@ -110,6 +110,17 @@ pub enum Primitive {
         /// Whether they must differ.
         is_unequal: bool,
     },
+    /// `src host 2001:db8::1`, `2001:db8::/32`: the same for IPv6.
+    Address6 {
+        /// Which address.
+        side: Side,
+        /// The bits compared.
+        mask: u128,
+        /// The value compared with.
+        bits: u128,
+        /// Whether they must differ.
+        is_unequal: bool,
+    },
     /// `ip proto 17`.
     Protocol(Comparison),
     /// `tcp`, `udp` and so on.

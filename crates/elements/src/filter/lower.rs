@@ -3,6 +3,9 @@
 //! Each expression is emitted with two targets: where to go if it is true, and if it is false. The last part is emitted
 //! first, so every comparison leads to an earlier one in the list, and a program ends. Equal comparisons with equal
 //! targets are shared.
+//!
+//! For IPv6, the fields of the header have other places, and a filter sees the number of the upper-layer protocol where the
+//! fixed header has that of the first extension header. Addresses of the other IP version match no packet.
 
 use super::ast::{Comparison, Expression, Primitive, Relation, Side, Transport};
 use super::program::{Step, Test, TooLong};
@@ -26,15 +29,27 @@ struct Branches {
     no: Target,
 }
 
+/// The IP version of the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    V4,
+    V6,
+}
+
 struct Emitter {
+    version: Version,
     steps: Vec<Step>,
     places: HashMap<Step, u32>,
     most: usize,
 }
 
 /// The comparisons of filters tried in order, and the first target.
-pub(super) fn emit(filters: &[Expression], most: usize) -> Result<(Vec<Step>, Target), TooLong> {
-    let mut emitter = Emitter { steps: Vec::new(), places: HashMap::new(), most };
+pub(super) fn emit(
+    filters: &[Expression],
+    most: usize,
+    version: Version,
+) -> Result<(Vec<Step>, Target), TooLong> {
+    let mut emitter = Emitter { version, steps: Vec::new(), places: HashMap::new(), most };
     let mut start = Target::None;
     for (number, filter) in filters.iter().enumerate().rev() {
         let yes = Target::Filter(u32::try_from(number).map_err(|_| TooLong)?);
@@ -83,13 +98,32 @@ impl Emitter {
     }
 
     fn primitive(&mut self, primitive: Primitive, ways: Branches) -> Result<Target, TooLong> {
+        let is_v4 = self.version == Version::V4;
         match primitive {
+            Primitive::Address { is_unequal, .. } if !is_v4 => {
+                Ok(if is_unequal { ways.yes } else { ways.no })
+            }
+            Primitive::Address6 { is_unequal, .. } if is_v4 => {
+                Ok(if is_unequal { ways.yes } else { ways.no })
+            }
+            Primitive::Address6 { side, mask, bits, is_unequal } => {
+                self.address6(side, (mask, bits), if is_unequal { swapped(ways) } else { ways })
+            }
+            Primitive::Fragment if !is_v4 => Ok(ways.no),
+            Primitive::Field { of: None, offset, len, shift, comparison } if !is_v4 => {
+                match (offset, len, shift) {
+                    (0, 1, 4) => self.test(ip(0, 1, 4, comparison), ways),
+                    (1, 1, shift) => self.test(ip(0, 2, 4 + shift, comparison), ways),
+                    (8, 1, 0) => self.test(ip(7, 1, 0, comparison), ways),
+                    _ => Ok(ways.no),
+                }
+            }
             Primitive::Address { side, mask, bits, is_unequal } => {
                 let comparison = Comparison { mask, relation: Relation::Equal, value: bits };
                 let at = |offset| ip(offset, 4, 0, comparison);
                 self.sides(side, [at(12), at(16)], if is_unequal { swapped(ways) } else { ways })
             }
-            Primitive::Protocol(comparison) => self.test(ip(9, 1, 0, comparison), ways),
+            Primitive::Protocol(comparison) => self.test(ip(self.protocol_at(), 1, 0, comparison), ways),
             Primitive::Transport(of) => self.transport(of, ways),
             Primitive::Port { side, of, comparison } => {
                 let is_unequal = comparison.relation == Relation::Unequal;
@@ -140,15 +174,56 @@ impl Emitter {
         }
     }
 
+    /// One or both IPv6 addresses.
+    fn address6(&mut self, side: Side, value: (u128, u128), ways: Branches) -> Result<Target, TooLong> {
+        const SOURCE: u16 = 8;
+        const DESTINATION: u16 = 24;
+        match side {
+            Side::Source => self.words(SOURCE, value, ways),
+            Side::Destination => self.words(DESTINATION, value, ways),
+            Side::Both => {
+                let yes = self.words(DESTINATION, value, ways)?;
+                self.words(SOURCE, value, Branches { yes, ..ways })
+            }
+            Side::Either => {
+                let no = self.words(DESTINATION, value, ways)?;
+                self.words(SOURCE, value, Branches { no, ..ways })
+            }
+        }
+    }
+
+    /// An IPv6 address, in words of four bytes.
+    fn words(&mut self, offset: u16, (mask, bits): (u128, u128), ways: Branches) -> Result<Target, TooLong> {
+        let word = |of: u128, at: u16| (of >> (96 - 32 * at)) as u32; // the lower half
+        let words = (0..4).rev().filter(|at| word(mask, *at) != 0);
+        words.into_iter().try_fold(ways.yes, |yes, at| {
+            let comparison =
+                Comparison { mask: word(mask, at), relation: Relation::Equal, value: word(bits, at) };
+            self.test(ip(offset + 4 * at, 4, 0, comparison), Branches { yes, ..ways })
+        })
+    }
+
+    /// Where a filter sees the upper-layer protocol.
+    const fn protocol_at(&self) -> u16 {
+        match self.version {
+            Version::V4 => 9,
+            Version::V6 => 6,
+        }
+    }
+
     /// Tests for a first fragment of a protocol.
     fn in_first(&mut self, of: Transport, ways: Branches) -> Result<Target, TooLong> {
         let yes = self.transport(of, ways)?;
+        if self.version == Version::V6 {
+            return Ok(yes);
+        }
         let comparison = Comparison { mask: 0x1FFF, relation: Relation::Equal, value: 0 };
         self.test(ip(6, 2, 0, comparison), Branches { yes, ..ways })
     }
 
     fn transport(&mut self, of: Transport, ways: Branches) -> Result<Target, TooLong> {
-        let is = |number| ip(9, 1, 0, Comparison { mask: 0xFF, relation: Relation::Equal, value: number });
+        let at = self.protocol_at();
+        let is = |number| ip(at, 1, 0, Comparison { mask: 0xFF, relation: Relation::Equal, value: number });
         match of {
             Transport::Any => Ok(ways.yes),
             Transport::Number(number) => self.test(is(number.into()), ways),

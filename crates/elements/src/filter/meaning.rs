@@ -71,6 +71,14 @@ pub(super) fn expression(
             how.no_mask("`net`")?;
             Primitive::Address { side, mask, bits, is_unequal: how.only_equal("`net`")? }
         }
+        (Kind::Host, Data::Host6(bits)) => {
+            how.no_mask("`host` of IPv6")?;
+            Primitive::Address6 { side, mask: u128::MAX, bits, is_unequal: how.only_equal("`host`")? }
+        }
+        (Kind::Net, Data::Net6 { bits, mask }) => {
+            how.no_mask("`net`")?;
+            Primitive::Address6 { side, mask, bits, is_unequal: how.only_equal("`net`")? }
+        }
         (Kind::Host, _) => return Err(Problem::Value("an IP address behind `host`")),
         (Kind::Net, _) => return Err(Problem::Value("an IP prefix behind `net`")),
         (Kind::Proto, _) => return protocol(all.transport, data, how),
@@ -134,7 +142,7 @@ fn number_of(data: Data) -> u32 {
         Data::Number(number) | Data::Host(number) => number,
         Data::Port(port) => port.into(),
         Data::Flag(byte) | Data::IcmpType(byte) => byte.into(),
-        Data::None | Data::Net { .. } | Data::Proto(_) => 0,
+        Data::None | Data::Net { .. } | Data::Host6(_) | Data::Net6 { .. } | Data::Proto(_) => 0,
     }
 }
 

@@ -17,6 +17,9 @@
 //! A comparison of bytes that the packet does not have is always false, so its negation is true. A value is masked with
 //! the mask it is compared under. A value outside a field's range is an error in tests for equality.
 //!
+//! The firewall applies them to IPv6 too: `src net 2001:db8::/32`, `icmp6[0] == 128`. An address of one IP version matches no
+//! packet of the other; ports and protocols match both.
+//!
 //! [`Expression::parse`] takes time linear in the text's length and accepts nesting up to [`DEPTH`]. [`Program::new`]
 //! compiles expressions to a list of comparisons, each leading to another comparison or a result, without cycles.
 //!

@@ -12,6 +12,7 @@ const PROTOCOLS: &[(&str, u8)] = &[
     ("gre", 47),
     ("esp", 50),
     ("ah", 51),
+    ("icmp6", 58),
     ("sctp", 132),
     ("udplite", 136),
 ];

@@ -6,7 +6,7 @@ use super::parser::{Parsed, Parser, unexpected};
 use super::{FilterError, Problem, names};
 use crate::values::value;
 use scalebricks_click::values::Prefix;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The subject of a primitive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +88,8 @@ pub(super) enum Data {
     Number(u32),
     Host(u32),
     Net { bits: u32, mask: u32 },
+    Host6(u128),
+    Net6 { bits: u128, mask: u128 },
     Proto(Transport),
     Port(u16),
     Flag(u8),
@@ -216,6 +218,10 @@ impl Parser<'_> {
             self.skip(1);
             return Ok(Data::Net { bits: bits & mask, mask });
         }
+        if let Some(data) = address6(word.text) {
+            self.skip(1);
+            return Ok(data);
+        }
         let net = value::<Prefix>(word.text);
         self.skip(usize::from(net.is_some()));
         let net = net.map(|net| Data::Net { bits: net.network().to_bits(), mask: net.mask().to_bits() });
@@ -272,8 +278,8 @@ impl Parser<'_> {
                     Some(kind @ (Kind::Field(_) | Kind::Proto | Kind::Port)) => kind,
                     _ => return Err(Problem::Value("a header field or `port` before a number")),
                 },
-                Data::Host(_) => Kind::Host,
-                Data::Net { .. } => Kind::Net,
+                Data::Host(_) | Data::Host6(_) => Kind::Host,
+                Data::Net { .. } | Data::Net6 { .. } => Kind::Net,
                 Data::None | Data::Proto(_) => Kind::Proto,
                 Data::Port(_) => Kind::Port,
                 Data::Flag(_) => Kind::Flags,
@@ -289,6 +295,17 @@ impl Parser<'_> {
         }
         all.kind.ok_or(Problem::Missing)
     }
+}
+
+/// An IPv6 address or prefix.
+fn address6(text: &str) -> Option<Data> {
+    let Some((address, length)) = text.split_once('/') else {
+        return text.parse::<Ipv6Addr>().ok().map(|address| Data::Host6(address.to_bits()));
+    };
+    let address = address.parse::<Ipv6Addr>().ok()?.to_bits();
+    let length = length.parse::<u32>().ok().filter(|length| *length <= 128)?;
+    let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+    Some(Data::Net6 { bits: address & mask, mask })
 }
 
 /// The meaning of a name, given the qualifiers. `None` if it is not a name.

@@ -1,7 +1,7 @@
 //! Filters compiled to a list of comparisons.
 
 use super::ast::{Expression, Relation};
-use super::lower::{Target, emit};
+use super::lower::{Target, Version, emit};
 use std::fmt;
 
 /// A filter's view of a packet: its bytes from the IP header on, and from the transport header on, up to the packet's
@@ -78,7 +78,18 @@ impl Program {
     /// # Errors
     /// [`TooLong`].
     pub fn new(filters: &[Expression]) -> Result<Self, TooLong> {
-        let (steps, start) = emit(filters, MOST)?;
+        let (steps, start) = emit(filters, MOST, Version::V4)?;
+        Ok(Self { steps, start })
+    }
+
+    /// Compiles filters for whole IPv6 packets. Byte 6 of the header that the program sees must be the number of the
+    /// upper-layer protocol. Addresses of IPv4, `frag`, and fields that IPv6 does not have match no packet; `ttl` is the hop
+    /// limit, `tos` the traffic class.
+    ///
+    /// # Errors
+    /// [`TooLong`].
+    pub fn for_ipv6(filters: &[Expression]) -> Result<Self, TooLong> {
+        let (steps, start) = emit(filters, MOST, Version::V6)?;
         Ok(Self { steps, start })
     }
 

@@ -1,11 +1,15 @@
 //! `FlowTracker`.
 
 use crate::columns::FlowRecord;
+use crate::shared_names::drops;
 use crate::side_output::SideOutput;
+use arrayvec::ArrayVec;
 use scalebricks_flows::tcp::{self, Vantage};
-use scalebricks_flows::tracker::{Config, Tables, Tracker, Untracked};
+use scalebricks_flows::tracker::{Config, Packet, Tables, Tracker, Untracked};
 use scalebricks_flows::{Named, reassembly};
-use scalebricks_graph::{Class, Control, DropId, Element, Frame, Handle, HandlerId, Out, SlotList, element};
+use scalebricks_graph::{
+    Class, Control, DropId, Element, Frame, Handle, HandlerId, Out, SLOTS, SlotList, element,
+};
 use scalebricks_io::PacketBuf;
 use scalebricks_types::HashSeed;
 use std::hash::{BuildHasher, RandomState};
@@ -46,15 +50,15 @@ element! {
     example { "14", }
     writes { FlowRecord on "out", }
     drops {
-        MALFORMED_IP = "cut_or_malformed_ip": "The IP header is malformed, or the packet is cut.",
-        IP_CHECKSUM = "ip_checksum": "The IPv4 header's checksum is wrong.",
-        FRAGMENT_HELD = "fragment_held": "A fragment that waits for others.",
-        FRAGMENT_REFUSED = "fragment_refused": "A fragment that overlaps others, or exceeds a limit.",
-        MALFORMED_TRANSPORT = "malformed_transport": "The header behind the IP header is malformed or cut.",
-        TRANSPORT_CHECKSUM = "transport_checksum": "The checksum behind the IP header is wrong.",
-        SEGMENT = "segment_refused": "A TCP segment that the connection's state refuses.",
-        UNRELATED = "unrelated_icmp_error": "An ICMP error about no known flow.",
-        FULL = "flows_full": "All flows are established, and none more fits.",
+        MALFORMED_IP = drops::MALFORMED_IP,
+        IP_CHECKSUM = drops::IP_CHECKSUM,
+        FRAGMENT_HELD = drops::FRAGMENT_HELD,
+        FRAGMENT_REFUSED = drops::FRAGMENT_REFUSED,
+        MALFORMED_TRANSPORT = drops::MALFORMED_TRANSPORT,
+        TRANSPORT_CHECKSUM = drops::TRANSPORT_CHECKSUM,
+        SEGMENT = drops::SEGMENT_REFUSED,
+        UNRELATED = drops::UNRELATED_ERROR,
+        FULL = drops::FLOWS_FULL,
     }
     counters { BEGAN = "flows_began": "Flows that began.", }
     handlers {
@@ -104,7 +108,7 @@ impl FlowTracker {
             Untracked::TransportChecksum => Self::TRANSPORT_CHECKSUM,
             Untracked::Segment => Self::SEGMENT,
             Untracked::UnrelatedError => Self::UNRELATED,
-            Untracked::TableFull => Self::FULL,
+            Untracked::TableFull | Untracked::NotAllowed => Self::FULL, // it allows all
         }
     }
 }
@@ -112,6 +116,18 @@ impl FlowTracker {
 /// Counters that are not zero, one per line.
 fn lines<E: Named>(tally: &scalebricks_flows::Tally<E>) -> impl Iterator<Item = String> {
     tally.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name}\t{count}"))
+}
+
+/// Counters of a tracker that are not zero, one per line.
+pub(crate) fn counts(tracker: &Tracker) -> String {
+    let streams = tracker.reassembler();
+    let all = lines(tracker.untracked())
+        .chain(lines(tracker.ends()))
+        .chain(lines(tracker.anomalies()))
+        .chain(streams.into_iter().flat_map(|streams| lines(streams.events())))
+        .chain(streams.into_iter().flat_map(|streams| lines(streams.gaps())))
+        .chain(lines(tracker.defragmenter().refusals()));
+    all.collect::<Vec<_>>().join("\n")
 }
 
 impl Control for FlowTracker {
@@ -122,24 +138,29 @@ impl Control for FlowTracker {
         } else if handler == Self::YOUNG {
             tracker.young_flows().to_string()
         } else {
-            let streams = tracker.reassembler();
-            let all = lines(tracker.untracked())
-                .chain(lines(tracker.ends()))
-                .chain(lines(tracker.anomalies()))
-                .chain(streams.into_iter().flat_map(|streams| lines(streams.events())))
-                .chain(streams.into_iter().flat_map(|streams| lines(streams.gaps())))
-                .chain(lines(tracker.defragmenter().refusals()));
-            all.collect::<Vec<_>>().join("\n")
+            counts(tracker)
         }
     }
 }
 
 impl<P: PacketBuf> Element<P> for FlowTracker {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let now = out.now();
-        for slot in batch.drain() {
-            let packet = frame.packet(&slot).data().get(self.offset..).unwrap_or_default();
-            match self.tracker.track(packet, 0, now, &mut ()) {
+        let (now, count) = (out.now(), batch.len());
+        let (tracker, offset) = (&mut self.tracker, self.offset);
+        let mut results = [Err(Untracked::MalformedIp); SLOTS];
+        let packets: ArrayVec<Packet<'_>, SLOTS> = batch
+            .iter()
+            .map(|slot| Packet {
+                bytes: frame.packet(slot).data().get(offset..).unwrap_or_default(),
+                zone: 0,
+                now,
+            })
+            .collect();
+        tracker.track_batch(&packets, &mut (), |_, at, tracked, ()| results[at % SLOTS] = tracked);
+        drop(packets);
+        tracker.sweep(now, SWEEP * count, &mut ());
+        for (slot, tracked) in batch.drain().zip(results) {
+            match tracked {
                 Ok(tracked) => {
                     out.count(Self::BEGAN, u64::from(tracked.is_new));
                     frame.column_mut(self.flow)[&slot] = FlowRecord(Some(tracked));
@@ -147,7 +168,6 @@ impl<P: PacketBuf> Element<P> for FlowTracker {
                 }
                 Err(untracked) => self.side.send(slot, Self::reason(untracked), out),
             }
-            self.tracker.sweep(now, SWEEP, &mut ());
         }
     }
 }
@@ -193,6 +213,36 @@ mod tests {
         assert_eq!(rig.got(1).len(), 2);
         assert_eq!(["flows", "young", "flows_began"].map(|name| rig.number("f", name)), [1, 0, 1]);
         assert_eq!(rig.read("f", "counts"), "malformed_ip\t1\nsegment_refused\t1\nreset_not_exact\t1");
+    }
+
+    #[test]
+    fn a_batch_is_the_same_as_its_packets_one_by_one() {
+        // Handshakes, answers, repeated and refused segments, and fragments, of several connections in each batch.
+        let packets: Vec<Vec<u8>> = (0..100_u32)
+            .map(|at| {
+                let random = at.wrapping_mul(2_654_435_761) >> 7;
+                let flags = [2, 18, 16, 16, 17, 4][random as usize % 6];
+                let mut packet = segment(random & 64 != 0, random % 3, random / 8 % 3, flags);
+                packet[2 + 12 + 3] = (random / 512 % 4) as u8;
+                if at % 16 == 0 {
+                    packet[2 + 6] = 0x20;
+                }
+                packet
+            })
+            .collect();
+        let run = |batch: usize| {
+            let mut rig = rig(&["2", "CHECKSUMS false", "FLOWS 1000", "YOUNG 3"]);
+            for packets in packets.chunks(batch) {
+                rig.send(packets.iter().cloned());
+                rig.turn_at(Duration::from_secs(1));
+            }
+            let numbers = ["flows", "young", "flows_began"].map(|name| rig.number("f", name));
+            (rig.got(0), rig.got(1), numbers, rig.read("f", "counts"))
+        };
+        let single = run(1);
+        assert!(single.0.len() > 10 && single.1.len() > 10 && single.3.contains("evicted"), "{single:?}");
+        assert_eq!(run(50), single);
+        assert_eq!(run(100), single);
     }
 
     #[test]

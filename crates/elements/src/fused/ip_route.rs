@@ -1,15 +1,17 @@
 //! `IPRoute`.
 
-use crate::header;
+use crate::burst_headers::{Headers, Sorted};
 use crate::header6;
-use crate::next_hops::{ADDRESSES, Hop, Names, NextHops, nanoseconds};
+use crate::next_hops::{Hop, Names, NextHops, nanoseconds};
 use crate::plain::{Batch, Plain4, leave};
 use crate::values::{Ip6s, Mac, Prefixes};
-use scalebricks_graph::{Bursts, Chunk, Class, Control, Element, Frame, Graph, Out, element};
+use scalebricks_graph::element::BindError;
+use scalebricks_graph::{Binder, Bursts, Chunk, Class, Control, Element, Frame, Graph, Out, element};
 use scalebricks_io::{BURST, PacketBuf};
+use scalebricks_tables::lpm::NextHop;
 use scalebricks_wire::MacAddr;
 use scalebricks_wire::ethernet::{self, HEADER_LEN};
-use scalebricks_wire::{ipv4, ipv6, protocol};
+use scalebricks_wire::{ipv6, protocol};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ element! {
         port: u16, eth: MacAddr, mtu: usize, four: Plain4, bad6: Vec<Ipv6Addr>,
         names: Names, names6: Option<Names>,
         hops: Option<NextHops<Ipv4Addr>>, hops6: Option<NextHops<Ipv6Addr>>, fault: Option<String>,
+        headers: Box<Headers>, outputs: usize,
         packets: std::marker::PhantomData<fn(P)>,
     }
     inputs { burst "in": "Frames from a port.", }
@@ -76,50 +79,31 @@ impl<P: PacketBuf> Class for IPRoute<P> {
             hops: None,
             hops6: None,
             fault: None,
+            headers: Box::default(),
+            outputs: 0,
             packets: std::marker::PhantomData,
         })
     }
 }
 
-impl<P: PacketBuf + 'static> Control for IPRoute<P> {}
-
-/// A frame that may be fast.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Plain {
-    No,
-    V4,
-    V6,
+impl<P: PacketBuf + 'static> Control for IPRoute<P> {
+    fn bind(&mut self, binder: &Binder<'_>) -> Result<(), BindError> {
+        self.outputs = binder.outputs();
+        Ok(())
+    }
 }
 
 impl<P: PacketBuf> IPRoute<P> {
-    /// The destination of a frame that may be fast.
-    #[inline(always)]
-    fn plain(&self, bytes: &[u8], own: u64, v4: &mut Batch<Ipv4Addr>, v6: &mut Batch<Ipv6Addr>) -> Plain {
-        if ethernet::destination_bits(bytes) != Some(own) {
-            return Plain::No;
-        }
-        let Some((front, packet)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Plain::No };
-        match [front[12], front[13]] {
-            [0x08, 0x00] => match self.four.destination(packet) {
-                Some(dst) => {
-                    v4.push(dst);
-                    Plain::V4
-                }
-                None => Plain::No,
-            },
-            [0x86, 0xdd] => match self.plain6(packet) {
-                Some(dst) => {
-                    v6.push(dst);
-                    Plain::V6
-                }
-                None => Plain::No,
-            },
-            _ => Plain::No,
-        }
-    }
-
+    /// The destination of an IPv6 frame that may be fast.
     #[inline]
-    fn plain6(&self, packet: &[u8]) -> Option<Ipv6Addr> {
+    fn plain6(&self, frame: &[u8]) -> Option<Ipv6Addr> {
+        if ethernet::destination_bits(frame) != Some(self.eth.bits()) {
+            return None;
+        }
+        let (front, packet) = frame.split_first_chunk::<HEADER_LEN>()?;
+        if [front[12], front[13]] != [0x86, 0xdd] {
+            return None;
+        }
         let (header, total) = header6::check(packet).ok()?;
         let (limit, next) = (header[header6::HOP_LIMIT], header[6]);
         // Neighbour discovery.
@@ -130,62 +114,134 @@ impl<P: PacketBuf> IPRoute<P> {
         (is_plain && is_from_host).then(|| header6::dst(header))
     }
 
+    /// Looks up the IPv6 packets among those whose bits are set.
+    #[inline(never)]
+    fn six(&mut self, packets: &[P], mut among: u32) -> Six {
+        let mut six = Six { plain: 0, to: [Ipv6Addr::UNSPECIFIED; BURST], found: [None; BURST] };
+        let mut batch = Batch::new(Ipv6Addr::UNSPECIFIED);
+        while among != 0 && self.hops6.is_some() {
+            let at = among.trailing_zeros() as usize % BURST;
+            among &= among - 1;
+            if let Some(to) = packets.get(at).and_then(|packet| self.plain6(packet.data())) {
+                (six.plain, six.to[at]) = (six.plain | 1 << at, to);
+                batch.push(to);
+            }
+        }
+        let mut found = [None; BURST];
+        if let Some(hops) = self.hops6.as_mut().filter(|_| batch.len > 0) {
+            hops.lookup(&batch.addresses[..batch.len], &mut found);
+        }
+        let (mut left, mut number) = (six.plain, 0);
+        while left != 0 {
+            six.found[left.trailing_zeros() as usize % BURST] = found[number % BURST];
+            (left, number) = (left & (left - 1), number + 1);
+        }
+        six
+    }
+
     /// Forwards or sorts out one burst.
     #[inline(always)]
     fn forward(&mut self, chunk: &mut Chunk<P>, now: u64, frame: &mut Frame<P>, out: &mut Out<'_>) -> u64 {
-        let own = self.eth.bits();
-        let (mut v4, mut v6) = (Batch::new(Ipv4Addr::UNSPECIFIED), Batch::new(Ipv6Addr::UNSPECIFIED));
-        let mut kinds = [Plain::No; BURST];
-        for (kind, packet) in kinds.iter_mut().zip(&chunk.packets) {
-            *kind = self.plain(packet.data(), own, &mut v4, &mut v6);
+        let count = chunk.packets.len();
+        self.headers.read(&chunk.packets);
+        let Sorted { plain, padded } = self.headers.sort(count, self.eth.bits(), &self.four);
+        let mut found = [None; BURST];
+        if let Some(hops) = self.hops.as_mut().filter(|_| plain != 0) {
+            // Addresses of other packets are looked up too, for nothing.
+            hops.lookup(&self.headers.to[..count], &mut found[..count]);
         }
-        let (mut found4, mut found6) = ([None; BURST], [None; BURST]);
-        if let Some(hops) = self.hops.as_mut().filter(|_| v4.len > 0) {
-            hops.lookup(&v4.addresses[..v4.len], &mut found4);
+        let others = !plain & ((1u64 << count) - 1) as u32; // up to 32 bits
+        if others != 0 {
+            return self.forward_mixed(chunk, plain, padded, &found, now, frame, out);
         }
-        if let Some(hops) = self.hops6.as_mut().filter(|_| v6.len > 0) {
-            hops.lookup(&v6.addresses[..v6.len], &mut found6);
-        }
-        let (mut at4, mut at6, mut forwarded) = (0, 0, 0);
-        for (packet, kind) in chunk.packets.drain(..).zip(kinds) {
-            let hop = match kind {
-                Plain::V4 => {
-                    at4 += 1;
-                    let at = (at4 - 1) % BURST;
-                    self.hops.as_ref().and_then(|hops| hops.hop(found4[at], v4.addresses[at], now))
-                }
-                Plain::V6 => {
-                    at6 += 1;
-                    let at = (at6 - 1) % BURST;
-                    self.hops6.as_ref().and_then(|hops| hops.hop(found6[at], v6.addresses[at], now))
-                }
-                Plain::No => None,
-            };
-            match hop.filter(|hop| hop.output != self.port && usize::from(hop.output) < out.outputs()) {
+        let (Some(hops), headers) = (self.hops.as_ref(), &self.headers) else { return 0 };
+        let mut forwarded = 0;
+        for (at, (packet, found)) in chunk.packets.drain(..).zip(found).enumerate() {
+            match hops.hop(found, headers.to[at % BURST], now) {
                 Some(hop) => {
                     forwarded += 1;
-                    send(packet, kind, &hop, frame);
+                    send(packet, at, padded, headers, hop, frame);
                 }
                 None => leave(packet, 0, frame, out),
             }
         }
         forwarded
     }
+
+    /// The same for a burst in which not all packets are ordinary IPv4 packets.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "what was found for the burst so far")]
+    fn forward_mixed(
+        &mut self,
+        chunk: &mut Chunk<P>,
+        plain: u32,
+        padded: u32,
+        found: &[Option<NextHop>; BURST],
+        now: u64,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) -> u64 {
+        let six = self.six(&chunk.packets, !plain);
+        let Self { headers, hops, hops6, .. } = self;
+        let mut forwarded = 0;
+        for (at, packet) in chunk.packets.drain(..).enumerate() {
+            let (bit, at) = (1 << (at % BURST), at % BURST);
+            if plain & bit != 0 {
+                let hop = hops.as_ref().and_then(|hops| hops.hop(found[at], headers.to[at], now));
+                if let Some(hop) = hop {
+                    forwarded += 1;
+                    send(packet, at, padded, headers, hop, frame);
+                    continue;
+                }
+            } else if six.plain & bit != 0 {
+                let hop = hops6.as_ref().and_then(|hops| hops.hop(six.found[at], six.to[at], now));
+                if let Some(hop) = hop {
+                    forwarded += 1;
+                    send6(packet, hop, frame);
+                    continue;
+                }
+            }
+            leave(packet, 0, frame, out);
+        }
+        forwarded
+    }
 }
 
-/// Rewrites a frame and sends it.
+/// The IPv6 packets of a burst.
+struct Six {
+    /// One bit for each that may be fast.
+    plain: u32,
+    to: [Ipv6Addr; BURST],
+    found: [Option<NextHop>; BURST],
+}
+
+/// Rewrites a frame of a burst and sends it.
 #[inline(always)]
-fn send<P: PacketBuf>(mut packet: P, kind: Plain, hop: &Hop, frame: &mut Frame<P>) {
+fn send<P: PacketBuf>(
+    mut packet: P,
+    at: usize,
+    padded: u32,
+    headers: &Headers,
+    hop: &Hop,
+    frame: &mut Frame<P>,
+) {
+    headers.forward(at, &hop.addresses, packet.data_mut());
+    if padded >> (at % BURST) & 1 != 0 {
+        packet.truncate(headers.end(at));
+    }
+    frame.send(usize::from(hop.output), packet);
+}
+
+/// The same for an IPv6 packet.
+#[inline(always)]
+fn send6<P: PacketBuf>(mut packet: P, hop: &Hop, frame: &mut Frame<P>) {
     let len = packet.data().len();
     let mut end = len;
     if let Some((front, rest)) = packet.data_mut().split_first_chunk_mut::<HEADER_LEN>() {
-        front[..ADDRESSES].copy_from_slice(&hop.addresses);
-        if kind == Plain::V4 {
-            if let Some(fixed) = rest.first_chunk_mut::<{ ipv4::MIN_HEADER_LEN }>() {
-                header::set_word(fixed, 8, |word| word - 0x100);
-                end = HEADER_LEN + usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
-            }
-        } else if let Some(fixed) = rest.first_chunk_mut::<{ ipv6::HEADER_LEN }>() {
+        if let Some(place) = front.first_chunk_mut() {
+            *place = hop.addresses;
+        }
+        if let Some(fixed) = rest.first_chunk_mut::<{ ipv6::HEADER_LEN }>() {
             fixed[header6::HOP_LIMIT] -= 1;
             end = HEADER_LEN + ipv6::HEADER_LEN + usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
         }
@@ -212,11 +268,11 @@ impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
     fn between(&mut self, _: &str, graph: &mut Graph<P>, now: Duration) {
         if self.hops.is_none() && self.fault.is_none() {
             match NextHops::of(graph, &self.names) {
-                Ok(hops) => self.hops = Some(hops),
+                Ok(hops) => self.hops = Some(hops.only(self.outputs, self.port)),
                 Err(name) => self.fault = Some(format!("{name} is no element with routes or neighbours")),
             }
             match self.names6.as_ref().map(|names| NextHops::of(graph, names)) {
-                Some(Ok(hops)) => self.hops6 = Some(hops),
+                Some(Ok(hops)) => self.hops6 = Some(hops.only(self.outputs, self.port)),
                 Some(Err(name)) => {
                     self.fault = Some(format!("{name} is no element with routes or neighbours"));
                 }

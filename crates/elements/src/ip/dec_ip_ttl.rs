@@ -7,9 +7,6 @@ use crate::side_output::SideOutput;
 use scalebricks_graph::{Control, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
 
-/// Offset of the word with TTL and protocol.
-const TTL: usize = 8;
-
 element! {
     /// Decrements the TTL and updates the checksum (RFC 1624). An expired packet goes to output 1, unchanged.
     pub struct DecIPTTL as "DecIPTTL" { side: SideOutput, }
@@ -33,10 +30,10 @@ impl DecIPTTL {
     #[inline]
     pub(crate) fn apply<P: PacketBuf>(packet: &mut P, meta: &Meta) -> Option<bool> {
         let header = header::fixed_mut(packet.data_mut(), meta)?;
-        if header[TTL] <= 1 {
+        if header[header::TTL] <= 1 {
             return Some(false);
         }
-        header::set_word(header, TTL, |word| word - 0x100);
+        header::lower_ttl(header);
         Some(true)
     }
 }
@@ -44,6 +41,7 @@ impl DecIPTTL {
 impl Control for DecIPTTL {}
 
 impl<P: PacketBuf> PerPacket<P> for DecIPTTL {
+    #[inline]
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         match Self::apply(packet, meta) {
             Some(true) => Verdict::ON,

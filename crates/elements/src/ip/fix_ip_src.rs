@@ -44,9 +44,11 @@ impl FixIPSrc {
 impl Control for FixIPSrc {}
 
 impl<P: PacketBuf> PerPacket<P> for FixIPSrc {
+    #[inline]
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         match Self::apply(self.address, packet, meta) {
-            Some(is_fixed) => tally.count(Self::FIXED, u64::from(is_fixed)),
+            Some(false) => {}
+            Some(true) => tally.count(Self::FIXED, 1),
             None => return Verdict::Drop(Self::NO_HEADER),
         }
         Verdict::ON

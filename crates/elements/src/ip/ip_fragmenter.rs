@@ -3,6 +3,7 @@
 use crate::annotations::exceeded_mtu;
 use crate::columns::IpHeader;
 use crate::header;
+use crate::plain::without_options;
 use crate::shared_names::drops;
 use crate::side_output::SideOutput;
 use scalebricks_graph::{Class, Control, DropId, Element, Frame, Meta, Out, SLOTS, Slot, SlotList, element};
@@ -171,6 +172,14 @@ enum Size {
 
 impl<P: PacketBuf + 'static> Element<P> for IPFragmenter<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let fits = |slot: &Slot| {
+            let (packet, meta) = (frame.packet(slot), frame.meta(slot));
+            let bytes = header::bytes(packet.data(), meta);
+            without_options(bytes).is_some_and(|(_, total)| total <= self.mtu(meta))
+        };
+        if batch.iter().all(fits) {
+            return out.all(0, batch);
+        }
         for slot in batch.drain() {
             let mtu = self.mtu(frame.meta(&slot));
             let size = match header::packet(frame.packet(&slot).data(), frame.meta(&slot)) {

@@ -71,6 +71,20 @@ impl RouterAddresses {
         meta: &mut Meta,
         now: Duration,
     ) -> Result<bool, OptionsError> {
+        match header::bytes(packet.data(), meta).first_chunk::<MIN_HEADER_LEN>() {
+            Some([first, ..]) if first & 0xf == 5 => Ok(false),
+            _ => self.apply_all(packet, meta, now),
+        }
+    }
+
+    /// The same for a packet that may have options.
+    #[inline(never)]
+    fn apply_all<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        meta: &mut Meta,
+        now: Duration,
+    ) -> Result<bool, OptionsError> {
         let header = header::whole_mut(packet.data_mut(), meta).ok_or(OptionsError::NoHeader)?;
         if header.len() == MIN_HEADER_LEN {
             return Ok(false);
@@ -179,6 +193,7 @@ pub(crate) enum OptionsError {
 impl Control for IPGWOptions {}
 
 impl<P: PacketBuf> PerPacket<P> for IPGWOptions {
+    #[inline]
     fn each(&mut self, packet: &mut P, meta: &mut Meta, tally: PacketContext<'_>) -> Verdict {
         match self.own.apply(packet, meta, tally.turn().now) {
             Ok(is_recorded) => tally.count(Self::RECORDED, u64::from(is_recorded)),

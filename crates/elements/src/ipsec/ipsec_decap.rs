@@ -166,7 +166,7 @@ impl IPsecDecap {
         };
         let found = Found::new(packets, inner, opened);
         for (at, hop) in hops.iter_mut().enumerate().take(packets.len()) {
-            let known = found.at(at).and_then(|(next, to)| inner.hop(next, to, now));
+            let known = found.at(at).and_then(|(next, to)| inner.hop(next, to, now).copied());
             *hop = known.filter(|hop| hop.output == *port);
         }
     }

@@ -3,9 +3,8 @@
 use super::route::Family;
 use super::table::{RouteError, Routes};
 use crate::columns::NextAddress;
-use crate::split::{Destination, split};
 use scalebricks_graph::element::{BindError, HandlerError};
-use scalebricks_graph::{Binder, DropId, Environment, Frame, Handle, Out, SLOTS, SlotList};
+use scalebricks_graph::{Binder, DropId, Environment, Frame, Handle, Out, SLOTS, SlotList, Verdict};
 use scalebricks_io::PacketBuf;
 use scalebricks_tables::lpm::NextHop;
 use std::path::Path;
@@ -56,15 +55,15 @@ impl<C: NextAddress> Lookup<C> {
         }
         let (addresses, hops) = (&addresses[..batch.len()], &mut hops[..batch.len()]);
         self.routes.lookup(addresses, hops);
-        let mut ways = [Destination::Drop(no_route); SLOTS];
-        for ((way, hop), slot) in ways.iter_mut().zip(&*hops).zip(batch.iter()) {
-            let Some(target) = hop.map(|hop| self.routes.target(hop)) else { continue };
-            *way = Destination::Out(target.output);
+        let mut found = hops.iter();
+        out.split(batch, |slot| {
+            let Some(&Some(hop)) = found.next() else { return Verdict::Drop(no_route) };
+            let target = self.routes.target(hop);
             if let Some(gateway) = target.gateway {
                 dst[slot] = C::of(gateway);
             }
-        }
-        split(batch, &ways[..hops.len()], out);
+            Verdict::Out(target.output.into())
+        });
     }
 }
 

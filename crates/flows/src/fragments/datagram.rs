@@ -19,6 +19,8 @@ pub(super) struct Datagram {
     len: usize,
     /// Octets of data of the whole, once the last fragment is here.
     end: Option<usize>,
+    /// Octets of the longest fragment with its header.
+    pub(super) longest: usize,
     /// Kept only to refuse what comes later.
     is_refused: bool,
 }
@@ -53,6 +55,11 @@ impl<'a> Part<'a> {
 }
 
 impl Datagram {
+    /// Number of its fragments that are here.
+    pub(super) const fn pieces(&self) -> usize {
+        self.fragments.len()
+    }
+
     /// What it costs, octets.
     pub(super) fn cost(&self) -> u64 {
         PACKET_COST + (self.headers.len() + self.len) as u64 + self.fragments.len() as u64 * FRAGMENT_COST
@@ -116,6 +123,7 @@ impl Datagram {
             return Err(self.refuse(Refusal::TooLong));
         }
         self.len += part.data.len();
+        self.longest = self.longest.max(bytes.len());
         self.fragments.insert(at, (part.offset, part.data.into()));
         Ok(())
     }

@@ -41,6 +41,8 @@ pub struct Defragmenter {
     serial: u64,
     bytes: u64,
     whole: Vec<u8>,
+    longest: usize,
+    pieces: usize,
     refusals: Tally<Refusal>,
     events: Tally<Event>,
 }
@@ -56,6 +58,8 @@ impl Defragmenter {
             serial: 0,
             bytes: 0,
             whole: Vec::new(),
+            longest: 0,
+            pieces: 0,
             refusals: Tally::default(),
             events: Tally::default(),
         }
@@ -69,6 +73,17 @@ impl Defragmenter {
     /// What else was counted.
     pub const fn events(&self) -> &Tally<Event> {
         &self.events
+    }
+
+    /// Octets of the longest fragment of the packet that was completed last: who sends the packet on in fragments no longer
+    /// than this does not exceed the path's MTU.
+    pub const fn longest_fragment(&self) -> usize {
+        self.longest
+    }
+
+    /// Number of fragments of the packet that was completed last.
+    pub const fn pieces(&self) -> usize {
+        self.pieces
     }
 
     /// Incomplete packets, refused ones included.
@@ -117,6 +132,8 @@ impl Defragmenter {
         self.events.count(Event::Held);
         if entry.datagram.is_complete() {
             entry.datagram.write(&mut self.whole);
+            self.longest = entry.datagram.longest;
+            self.pieces = entry.datagram.pieces();
             self.forget(&id);
             self.events.count(Event::Completed);
             return Defragmented::Whole(&self.whole);

@@ -75,6 +75,18 @@ impl State {
 }
 
 impl Timeouts {
+    /// All lifetimes with their names, to be set.
+    pub const fn named(&mut self) -> [(&'static str, &mut Duration); 6] {
+        [
+            ("udp_one_way", &mut self.udp_one_way),
+            ("udp", &mut self.udp),
+            ("icmp", &mut self.icmp),
+            ("sctp_opening", &mut self.sctp_opening),
+            ("sctp", &mut self.sctp),
+            ("other", &mut self.other),
+        ]
+    }
+
     /// The lifetime of a flow.
     pub const fn of(&self, protocol: u8, state: State) -> Duration {
         match (protocol, state) {

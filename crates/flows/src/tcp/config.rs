@@ -60,6 +60,19 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
+    /// All lifetimes with their names, to be set.
+    pub const fn named(&mut self) -> [(&'static str, &mut Duration); 7] {
+        [
+            (State::SynSent.name(), &mut self.syn_sent),
+            (State::SynReceived.name(), &mut self.syn_received),
+            (State::Established.name(), &mut self.established),
+            (State::HalfClosed.name(), &mut self.half_closed),
+            (State::Closing.name(), &mut self.closing),
+            (State::TimeWait.name(), &mut self.time_wait),
+            (State::Reset.name(), &mut self.reset),
+        ]
+    }
+
     /// The lifetime of a connection in this state.
     #[inline]
     pub const fn of(&self, state: State) -> Duration {

@@ -1,6 +1,7 @@
 //! Configuration of a tracker.
 
 use crate::{fragments, reassembly, simple, tcp};
+use std::time::Duration;
 
 /// How flows are tracked.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +21,17 @@ pub struct Config {
     /// Whether the tables begin small and grow. A table that does not grow takes all its memory at the start, and a flow keeps
     /// its record until it ends.
     pub grows: bool,
+    /// Whether there are IPv6 flows. Without them, their table takes no memory.
+    pub has_ipv6: bool,
     /// Most young flows of each IP version: half-open connections, and flows without an answer.
     pub young_flows: u32,
+}
+
+impl Config {
+    /// The lifetimes of flows without packets, by name: the states of TCP, and the other protocols.
+    pub fn lifetimes(&mut self) -> impl Iterator<Item = (&'static str, &mut Duration)> {
+        self.tcp.timeouts.named().into_iter().chain(self.simple.named())
+    }
 }
 
 impl Default for Config {
@@ -35,7 +45,27 @@ impl Default for Config {
             verify_checksums: false,
             flows: 1 << 20,
             grows: true,
+            has_ipv6: true,
             young_flows: 1 << 16,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lifetime_has_a_name_of_its_own() {
+        let mut config = Config::default();
+        for (at, (_, lifetime)) in config.lifetimes().enumerate() {
+            *lifetime = Duration::from_secs(at as u64);
+        }
+        assert_eq!(config.tcp.timeouts.of(tcp::State::HalfClosed), Duration::from_secs(3));
+        assert_eq!(config.simple.other, Duration::from_secs(12));
+        let mut names: Vec<_> = config.lifetimes().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 13);
     }
 }

@@ -80,12 +80,12 @@ impl Shared {
         let flow = records.column(columns.flow)[record];
         let state = flow.state();
         let cause = cause.of(state);
-        let mut tcp = None;
-        if matches!(state, State::Tcp(_)) {
-            let tcp_flow = &mut records.column_mut(columns.tcp)[record];
-            self.finish(flow.serial, &mut tcp_flow.streams, sink);
-            tcp = Some(&*tcp_flow);
+        let is_tcp = matches!(state, State::Tcp(_));
+        if is_tcp {
+            self.finish(flow.serial, &mut records.column_mut(columns.tcp)[record].streams, sink);
         }
+        sink.released(key.tuple(), record, records);
+        let tcp = is_tcp.then(|| &records.column(columns.tcp)[record]);
         sink.ended(&Ended {
             tuple: key.tuple(),
             zone: key.zone(),
@@ -182,6 +182,9 @@ impl<K: Key> Flows<K> {
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) -> Result<Record, Untracked> {
+        if !sink.may_begin(&key.tuple(), key.zone()) {
+            return Err(Untracked::NotAllowed);
+        }
         let (most, most_young) = (shared.config.flows as usize, shared.config.young_flows as usize);
         while self.young >= most_young.max(1) || self.table.len() >= most {
             if !self.evict(shared, sink) {

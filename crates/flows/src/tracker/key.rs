@@ -2,7 +2,7 @@
 
 use scalebricks_tables::dhash::{FlowKey, Key4, Key6};
 use scalebricks_types::FiveTuple;
-use scalebricks_wire::{IpSummary, protocol};
+use scalebricks_wire::{IpPacket, IpSummary, ParseError, icmp, protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A key that is made of a tuple, and leads back to it.
@@ -40,7 +40,7 @@ impl Key for Key6 {
 
 /// The tuple of a packet: an ICMP query has its identifier as both ports (RFC 5508 §3), all other ICMP messages between two
 /// addresses are one flow without ports.
-pub(super) fn tuple(ip: &IpSummary, l4: &[u8]) -> FiveTuple {
+pub fn tuple(ip: &IpSummary, l4: &[u8]) -> FiveTuple {
     let mut tuple = ip.five_tuple();
     if let Some((kind, _)) = ip.icmp
         && is_query(ip.protocol, kind)
@@ -50,6 +50,18 @@ pub(super) fn tuple(ip: &IpSummary, l4: &[u8]) -> FiveTuple {
         (tuple.src_port, tuple.dst_port) = (identifier, identifier);
     }
     tuple
+}
+
+/// The tuple of the packet that an ICMP error quotes; `None` if the packet is no ICMP error.
+///
+/// # Errors
+/// Inside the option: the quoted packet's headers are malformed or cut.
+pub fn quoted_tuple(packet: &IpPacket<'_>) -> Option<Result<FiveTuple, ParseError>> {
+    let quoted = packet.quoted()?;
+    Some(quoted.map(|quoted| {
+        let l4 = packet.l4().get(icmp::HEADER_LEN + usize::from(quoted.l4_offset)..);
+        tuple(&quoted, l4.unwrap_or_default())
+    }))
 }
 
 const fn is_query(protocol: u8, kind: u8) -> bool {

@@ -11,6 +11,8 @@
 //! limit of their own and go first: a new flow replaces the oldest young one, never an established flow. A new flow is
 //! refused only if the table is full of established flows.
 //!
+//! **Several cores** have a tracker each, with private tables, behind a [`Balancer`].
+//!
 //! ```
 //! use scalebricks_flows::tracker::{Config, Tables, Tracker};
 //! use scalebricks_types::HashSeed;
@@ -28,6 +30,7 @@
 //! ```
 
 mod age;
+mod balance;
 mod config;
 mod family;
 mod judge;
@@ -37,7 +40,9 @@ mod packet;
 mod process;
 mod record;
 
+pub use balance::{Balanced, Balancer};
 pub use config::Config;
+pub use key::{quoted_tuple, tuple};
 pub use outcome::{EndCause, Ended, Event, Sink, Tracked, Untracked};
 pub use process::{Family, Packet, Tables, Tracker};
 pub use record::{Flow, State};

@@ -5,8 +5,9 @@ use super::record::{Flow, State};
 use crate::named::named_enum;
 use crate::reassembly::{Chunk, Stream};
 use crate::tcp::{self, Anomaly};
-use scalebricks_tables::dhash::{Direction, Record};
+use scalebricks_tables::dhash::{Direction, Record, StartedRecords};
 use scalebricks_types::FiveTuple;
+use scalebricks_wire::IpPacket;
 
 /// A packet that belongs to a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,8 @@ named_enum! {
         UnrelatedError => "unrelated_icmp_error",
         /// All flows are established, and none more fits.
         TableFull => "table_full",
+        /// It would begin a flow, which the caller does not allow.
+        NotAllowed => "flow_not_allowed",
     }
 }
 
@@ -88,6 +91,8 @@ named_enum! {
         Replaced => "replaced",
         /// It was the oldest young flow when there were too many.
         Evicted => "evicted",
+        /// The caller ended it: see [`Tracker::dismiss`](super::Tracker::dismiss).
+        Dismissed => "dismissed",
         /// The input ended.
         InputEnded => "input_ended",
     }
@@ -133,6 +138,22 @@ pub trait Sink {
     /// An unusual segment of the flow with this number.
     fn anomaly(&mut self, serial: u64, anomaly: Anomaly) {
         let _ = (serial, anomaly);
+    }
+
+    /// A packet was completed from fragments, and is tracked next. The packet of the caller was its last fragment.
+    fn completed(&mut self, packet: &IpPacket<'_>) {
+        let _ = packet;
+    }
+
+    /// Whether a packet may begin this flow. Asked once the packet is otherwise right, before the flow has a record.
+    fn may_begin(&mut self, tuple: &FiveTuple, zone: u16) -> bool {
+        let _ = (tuple, zone);
+        true
+    }
+
+    /// The record of a flow that is about to end, and all arrays, with the values that the caller keeps beside the flow.
+    fn released(&mut self, tuple: FiveTuple, record: Record, records: &StartedRecords) {
+        let _ = (tuple, record, records);
     }
 
     /// A flow has ended.

@@ -3,7 +3,7 @@
 use super::Config;
 use super::family::{Flows, Shared};
 use super::judge::{Arrival, take};
-use super::key::{Key, tuple};
+use super::key::{Key, quoted_tuple, tuple};
 use super::outcome::{EndCause, Event, Sink, Tracked, Untracked};
 use super::packet::Transport;
 use super::record::Flow;
@@ -69,11 +69,12 @@ impl Tracker {
     /// # Errors
     /// [`ConfigError`] if there is no address space for so many flows.
     pub fn new(config: &Config, secret: HashSeed, tables: Tables) -> Result<Self, ConfigError> {
+        let v6 = Config { flows: if config.has_ipv6 { config.flows } else { 1 }, ..*config };
         Ok(Self {
             defragmenter: Defragmenter::new(config.fragments),
             inner: Inner {
                 v4: Flows::new(config, secret, tables.v4)?,
-                v6: Flows::new(config, secret, tables.v6)?,
+                v6: Flows::new(&v6, secret, tables.v6)?,
                 shared: Shared {
                     config: *config,
                     reassembler: config.reassembly.map(Reassembler::new),
@@ -105,13 +106,13 @@ impl Tracker {
     }
 
     /// Tracks a batch of packets, in order: the same as [`Self::track`] of each. The table's and the records' cache lines of
-    /// all packets are fetched together. `done` receives each packet's place in the batch and its result; a record is valid
-    /// until `done` returns.
+    /// all packets are fetched together. `done` receives the tracker, each packet's place in the batch and its result; a
+    /// record is valid until `done` returns.
     pub fn track_batch<S: Sink>(
         &mut self,
         packets: &[Packet<'_>],
         sink: &mut S,
-        mut done: impl FnMut(usize, Result<Tracked, Untracked>, &mut S),
+        mut done: impl FnMut(&mut Self, usize, Result<Tracked, Untracked>, &mut S),
     ) {
         for (at, packets) in packets.chunks(BATCH).enumerate() {
             let mut asked = [None; BATCH];
@@ -122,11 +123,44 @@ impl Tracker {
             self.inner.v6.look_up();
             for (place, (packet, asked)) in packets.iter().zip(asked).enumerate() {
                 let tracked = self.one(packet, asked, sink);
-                done(at * BATCH + place, tracked, sink);
+                done(self, at * BATCH + place, tracked, sink);
             }
             self.inner.v4.forget_batch();
             self.inner.v6.forget_batch();
         }
+    }
+
+    /// Tracks a whole packet as if it had this tuple: that of its flow in another realm, for a caller that translates
+    /// addresses. Checksums are verified as the packet is. An ICMP error is not tracked: see [`Self::related`].
+    ///
+    /// # Errors
+    /// [`Untracked`]; [`Untracked::FragmentRefused`] for a fragment.
+    pub fn track_as(
+        &mut self,
+        packet: &IpPacket<'_>,
+        tuple: &FiveTuple,
+        zone: u16,
+        now: Duration,
+        sink: &mut impl Sink,
+    ) -> Result<Tracked, Untracked> {
+        let tracked = if packet.summary.fragment.is_some() {
+            Err(Untracked::FragmentRefused)
+        } else {
+            self.inner
+                .transport(packet)
+                .and_then(|transport| self.inner.flow((packet, transport), tuple, None, zone, now, sink))
+        };
+        self.inner.counted(tracked)
+    }
+
+    /// The flow that an ICMP error quotes a packet of: `quoted` is that packet's tuple. The error changes nothing of the
+    /// flow.
+    ///
+    /// # Errors
+    /// [`Untracked::UnrelatedError`].
+    pub fn related(&mut self, quoted: &FiveTuple, zone: u16) -> Result<Tracked, Untracked> {
+        let tracked = self.inner.related(quoted, zone);
+        self.inner.counted(tracked)
     }
 
     fn one(
@@ -136,12 +170,7 @@ impl Tracker {
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
         let tracked = self.any(packet, asked, sink);
-        self.inner.shared.events.count(Event::Packets);
-        match &tracked {
-            Ok(_) => self.inner.shared.events.count(Event::Tracked),
-            Err(untracked) => self.inner.untracked.count(*untracked),
-        }
-        tracked
+        self.inner.counted(tracked)
     }
 
     fn any(
@@ -161,6 +190,7 @@ impl Tracker {
             Defragmented::Refused(_) => Err(Untracked::FragmentRefused),
             Defragmented::Whole(bytes) => {
                 let packet = parse_ip(bytes).map_err(|_| Untracked::MalformedIp)?;
+                sink.completed(&packet);
                 self.inner.packet(&packet, None, zone, now, sink)
             }
         }
@@ -173,6 +203,18 @@ impl Tracker {
         v4.sweep(Some(now), budget, shared, sink);
         v6.sweep(Some(now), budget, shared, sink);
         self.defragmenter.expire(now);
+    }
+
+    /// Ends a flow because the caller wants it. Does nothing if the flow has ended already.
+    pub fn dismiss(&mut self, tracked: &Tracked, sink: &mut impl Sink) {
+        if self.flow(tracked).serial != tracked.serial {
+            return;
+        }
+        let Inner { v4, v6, shared, .. } = &mut self.inner;
+        match tracked.family {
+            Family::V4 => v4.end(tracked.record, EndCause::Dismissed, shared, sink),
+            Family::V6 => v6.end(tracked.record, EndCause::Dismissed, shared, sink),
+        }
     }
 
     /// Ends all flows, as the input has ended.
@@ -236,6 +278,15 @@ impl Tracker {
         }
     }
 
+    /// The ends of a flow, as in its first packet; `None` if it has ended.
+    pub fn tuple(&self, tracked: &Tracked) -> Option<FiveTuple> {
+        let Inner { v4, v6, .. } = &self.inner;
+        match tracked.family {
+            Family::V4 => v4.table.key(tracked.record).map(Key::tuple),
+            Family::V6 => v6.table.key(tracked.record).map(Key::tuple),
+        }
+    }
+
     /// The connection of a TCP flow; a default one of other flows.
     pub fn connection(&self, tracked: &Tracked) -> &Connection {
         let Inner { v4, v6, .. } = &self.inner;
@@ -257,6 +308,19 @@ impl Tracker {
 }
 
 impl Inner {
+    fn counted(&mut self, tracked: Result<Tracked, Untracked>) -> Result<Tracked, Untracked> {
+        self.shared.events.count(Event::Packets);
+        match &tracked {
+            Ok(_) => self.shared.events.count(Event::Tracked),
+            Err(untracked) => self.untracked.count(*untracked),
+        }
+        tracked
+    }
+
+    fn transport<'a>(&self, packet: &IpPacket<'a>) -> Result<Transport<'a>, Untracked> {
+        Transport::parse(&packet.summary, packet.l4(), self.shared.config.verify_checksums)
+    }
+
     /// Adds a packet of a batch to the lookups, if it has a key of its own: neither fragments nor ICMP errors have.
     fn ask(&mut self, packet: &Packet<'_>) -> Option<usize> {
         let parsed = parse_ip(packet.bytes).ok()?;
@@ -279,19 +343,31 @@ impl Inner {
         now: Duration,
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
-        let (ip, l4, bytes) = (&packet.summary, packet.l4(), packet.bytes().len());
-        let transport = Transport::parse(ip, l4, self.shared.config.verify_checksums)?;
-        if let Some(quoted) = packet.quoted() {
+        let transport = self.transport(packet)?;
+        if let Some(quoted) = quoted_tuple(packet) {
             // The quoted packet went the other way; it may be cut, but has ports.
-            let quoted = quoted.map_err(|_| Untracked::MalformedTransport)?;
-            return self.related(&quoted.five_tuple(), zone);
+            return self.related(&quoted.map_err(|_| Untracked::MalformedTransport)?, zone);
         }
-        let tuple = tuple(ip, l4);
+        let tuple = tuple(&packet.summary, packet.l4());
+        self.flow((packet, transport), &tuple, asked, zone, now, sink)
+    }
+
+    /// A packet of the flow with this tuple.
+    fn flow(
+        &mut self,
+        (packet, transport): (&IpPacket<'_>, Transport<'_>),
+        tuple: &FiveTuple,
+        asked: Option<usize>,
+        zone: u16,
+        now: Duration,
+        sink: &mut impl Sink,
+    ) -> Result<Tracked, Untracked> {
+        let (l4, bytes) = (packet.l4(), packet.bytes().len());
         let Self { v4, v6, shared, .. } = self;
-        if let Some(key) = Key4::of_tuple(&tuple, zone) {
+        if let Some(key) = Key4::of_tuple(tuple, zone) {
             let arrival = Arrival { key, asked, transport, l4, bytes, now, family: Family::V4 };
             take(v4, &arrival, shared, sink)
-        } else if let Some(key) = Key6::of_tuple(&tuple, zone) {
+        } else if let Some(key) = Key6::of_tuple(tuple, zone) {
             let arrival = Arrival { key, asked, transport, l4, bytes, now, family: Family::V6 };
             take(v6, &arrival, shared, sink)
         } else {

@@ -12,8 +12,7 @@ struct Cli {
 /// What `scalebricks plan` with these arguments prints.
 fn output(arguments: &str) -> Result<String, String> {
     let command = Cli::try_parse_from(arguments.split_whitespace()).map_err(|error| error.to_string())?;
-    let PlanCommand::Router(args) = command.command;
-    args.output().map_err(|error| error.to_string())
+    command.command.output().map_err(|error| error.to_string())
 }
 
 /// The command lines of the help and the documents, from `plan` on.
@@ -27,7 +26,9 @@ fn examples_of_the_help_print_plans() {
     assert!(examples.len() >= 4);
     for example in examples {
         let printed = output(&format!("plan {example}")).unwrap();
-        if example.contains("--json") {
+        if example.starts_with("flows") {
+            assert!(printed.contains("Mpps at most"), "{printed}");
+        } else if example.contains("--json") {
             let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
             assert_eq!(value["inputs"]["rate"], 400_000_000_000_u64);
             assert_eq!(value["recommended"]["topology"]["kind"], "n_fly");
@@ -58,6 +59,31 @@ fn wrong_usage_is_refused() {
     {
         assert!(output(&format!("{whole} {option}")).is_err(), "{option}");
     }
+}
+
+#[test]
+fn cores_are_planned_from_any_costs() {
+    let paper = output("plan flows --paper").unwrap();
+    assert!(paper.contains("7 application cores are balanced") && paper.contains("turbo"), "{paper}");
+    let cycles = "--capture 35 --balance 30 --fifo 50 --l3 100 --tcp 700";
+    let same = output(&format!("plan flows {cycles} --ghz 2.4")).unwrap();
+    assert!(paper.starts_with(&same), "{same}");
+    let value: serde_json::Value =
+        serde_json::from_str(&output("plan flows --paper --json --cores 3").unwrap()).unwrap();
+    assert_eq!((&value["balanced"], value["rows"].as_array().unwrap().len()), (&7.into(), 3));
+    assert_eq!(value["rows"][0]["limit"], "one_core");
+    for wrong in [
+        "",
+        "--capture 1",
+        "--paper --tcp 1",
+        "--paper --from x",
+        "--paper --cores 0",
+        "--from /does/not/exist",
+    ] {
+        assert!(output(&format!("plan flows {wrong}")).is_err(), "{wrong}");
+    }
+    let none = output("plan flows --capture 0 --balance 0 --fifo 1 --l3 1 --tcp 1").unwrap_err();
+    assert!(none.contains("the input stage"), "{none}");
 }
 
 #[test]
@@ -131,4 +157,11 @@ fn the_how_to_shows_plans() {
             ),
         ],
     );
+}
+
+#[test]
+fn the_page_of_flows_shows_a_plan() {
+    let printed = output("plan flows --paper --cores 9").unwrap();
+    let console = format!("```console\n$ scalebricks plan flows --paper\n{}\n```", printed.trim_end());
+    check_page("flows.md", &[("plan-flows", console)]);
 }

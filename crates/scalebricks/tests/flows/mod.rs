@@ -106,6 +106,35 @@ fn options_reach_the_tracker() {
     }
 }
 
+/// Several cores give what one core gives: log, streams, summary. Flows that end with the input come in another order.
+#[test]
+fn several_cores_give_the_output_of_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, cores: &[&str]| {
+        let (log, streams) = (format!("{name}.jsonl"), format!("{name}.streams"));
+        let sample = sample();
+        let args = ["flows", "--pcap", &sample, "--log", &log, "--streams", &streams];
+        let summary = said(folder.path(), &[&args[..], cores].concat());
+        let log = fs::read_to_string(folder.path().join(log)).unwrap();
+        let mut lines: Vec<String> = log.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        let files: BTreeMap<_, _> = fs::read_dir(folder.path().join(streams))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .map(|path| (path.file_name().unwrap().to_owned(), fs::read(&path).unwrap()))
+            .collect();
+        (lines, files, summary)
+    };
+    let alone = run("alone", &[]);
+    assert!(alone.0.len() > 10 && alone.1.len() > 4);
+    for cores in ["1", "2", "5"] {
+        let several = run(cores, &["--cores", cores]);
+        assert!(several == alone, "{cores} cores differ from one:\n{}\n{}", several.2, alone.2);
+    }
+    let (status, _) = refused(folder.path(), &["flows", "--pcap", "x", "--cores", "0"]);
+    assert_eq!(status, 2);
+}
+
 /// A capture that is cut at any place: what is before the cut is logged, and the status says that it is cut.
 #[test]
 fn cut_captures_are_logged_up_to_the_cut() {

@@ -1,6 +1,7 @@
 //! The tables of the DHash paper beside ours, from the rows of its benchmark.
 
 mod paper;
+mod stack;
 
 use super::router::millions;
 use crate::bench_run::BenchRun;
@@ -35,6 +36,7 @@ pub fn show(bench: &mut BenchRun<'_>, first: usize) {
     bench.add_table(memory(&rows));
     bench.add_table(lookups(&rows, sessions));
     bench.add_table(chains(&rows));
+    stack::show(bench, &rows);
     let points = rows.iter().metric(Metric::LookupRate).filter(|row| is_compared(row)).map(|row| {
         let times = scalebricks_report::stats::Summary {
             median: 1e9 / row.median,
@@ -137,6 +139,12 @@ fn goals(rows: &[Row], sessions: u64) -> PageTable {
     add(
         format!("found at the first slot: at least {LEAST_FIRST_HITS} %"),
         first.map(|share| (format!("{share:.1} %"), share >= LEAST_FIRST_HITS)),
+    );
+    let stack = stack::one_core(rows, sessions).map(|row| row.median / 1e6);
+    let sessions = short_count(sessions);
+    add(
+        format!("parse, track and reassemble, {sessions} sessions: at least {} Mpps", stack::LEAST_MPPS),
+        stack.map(|mpps| (format!("{mpps:.1} Mpps"), mpps >= stack::LEAST_MPPS)),
     );
     table
 }
@@ -320,7 +328,7 @@ mod tests {
             assert!(sheet.rows.iter().all(|row| row.len() == sheet.heads.len()), "{}", sheet.name);
         }
         let goals = exhibits.sheets.iter().find(|sheet| sheet.name == "dhash-goals").unwrap();
-        assert_eq!(goals.rows.len(), 5);
+        assert_eq!(goals.rows.len(), 6);
         assert!(goals.rows.iter().all(|row| row[1] != "not measured"), "{goals:?}");
         assert!(exhibits.charts.iter().all(
             |chart| chart.series.len() >= 6 && chart.series.iter().all(|series| series.points.len() == 3)

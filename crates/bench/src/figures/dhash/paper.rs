@@ -61,6 +61,19 @@ pub(super) const TABLE_MB: f64 = 7.5;
 /// One core with File-3, the whole stack, Mpps; the traditional table with seven cores, and DHash with seven.
 pub(super) const STACK_MPPS: [f64; 3] = [3.3, 13.9, 16.3];
 
+/// Table I: what is measured, sessions, and the shares of I/O, IP, TCP without lookup, and lookup, in percent.
+pub(super) const TABLE_1_SHARES: [(&str, u64, [&str; 4]); 2] =
+    [("Libnids", 10, ["4.1", "4.6", "32.5", "58.8"]), ("Libnids", 131_072, ["0.14", "0.16", "1.1", "98.6"])];
+
+/// Table III: cycles with File-1, in order of stages.
+pub(super) const STAGE_CYCLES: [u32; 5] = [35, 30, 50, 100, 700];
+
+/// Clock of the paper's machine without turbo.
+pub(super) const CLOCK_GHZ: f64 = 2.4;
+
+/// Figures 6 and 7, with File-3: cores, and the Mpps that the text names.
+pub(super) const STACK_BY_CORES: [(u32, &str); 3] = [(1, "3.3"), (6, "15.2"), (7, "16.3")];
+
 /// The expected share of sessions that find no slot in their bucket of 16, by the Poisson distribution.
 pub(super) fn ideal_in_lists(sessions: f64, buckets: f64) -> f64 {
     let mean = sessions / buckets;

@@ -52,6 +52,7 @@ impl Primitive {
                 let is = |at| compared(ip, at, 4, &|address| address & mask == bits);
                 side.holds(is(12), is(16)) != is_unequal
             }
+            Self::Address6 { is_unequal, .. } => is_unequal,
             Self::Protocol(comparison) => protocol.is_some_and(|protocol| comparison.holds(protocol.into())),
             Self::Transport(of) => of == Transport::Any || protocol.is_some_and(|protocol| of.is(protocol)),
             Self::Port { side, of, comparison } => {

@@ -40,7 +40,7 @@ fn a_growing_table_keeps_its_mean_and_finds_all() {
 #[test]
 fn an_added_session_moves_only_sessions_of_the_bucket_that_is_split() {
     let mut table = filled(&Config::growing(40, 4000, SECRET), 40);
-    for number in 40..if cfg!(miri) { 60 } else { 4000 } {
+    for number in 40..if cfg!(miri) { 50 } else { 4000 } {
         let mut before = Vec::new();
         table.for_each(|record, key| before.push((record, *key)));
         let buckets = table.buckets();
@@ -135,9 +135,9 @@ fn a_round_passes_every_session_once() {
 fn expiry_and_growth_go_together() {
     let mut records = Records::new();
     let last_seen = records.reserve::<u64>();
-    let config = Config::growing(20, if cfg!(miri) { 100 } else { 5000 }, SECRET);
+    let config = Config::growing(10, if cfg!(miri) { 100 } else { 5000 }, SECRET);
     let mut table = DHash::<Key4>::new(&config, records).unwrap();
-    let (timeout, rounds) = (1000, if cfg!(miri) { 200 } else { 20_000 });
+    let (timeout, rounds) = (1000, if cfg!(miri) { 80 } else { 20_000 });
     for now in 1..rounds {
         let added = table.find_or_add(&session(now as u32)).unwrap();
         table.column_mut(last_seen)[added.record] = now;
@@ -156,14 +156,14 @@ fn expiry_and_growth_go_together() {
 fn memory_is_stated_by_part() {
     let mut records = Records::new();
     let _ = records.reserve::<[u64; 4]>();
-    let config = Config { pool: Pool { entries: 10, max_entries: 400 }, ..fixed(1000, 0) };
+    let config = Config { pool: Pool { entries: 10, max_entries: 400 }, ..fixed(10, 0) };
     let mut table = DHash::<Key4>::new(&config, records).unwrap();
     let memory = table.memory();
-    assert_eq!((memory.table_bytes, memory.heads_bytes, memory.pool_bytes), (64_000, 4_000, 120));
-    assert_eq!((memory.keys_bytes, memory.columns_bytes), (16_010 * 16, 16_010 * 32));
-    assert_eq!(memory.lookup_bytes(), 68_120);
+    assert_eq!((memory.table_bytes, memory.heads_bytes, memory.pool_bytes), (640, 40, 120));
+    assert_eq!((memory.keys_bytes, memory.columns_bytes), (170 * 16, 170 * 32));
+    assert_eq!(memory.lookup_bytes(), 800);
     assert!(memory.reserved_bytes >= memory.total_bytes());
-    assert_eq!((table.capacity(), table.max_capacity()), (16_010, 16_400));
+    assert_eq!((table.capacity(), table.max_capacity()), (170, 560));
     let mut number = 0;
     while table.in_lists() < 11 {
         table.add(&session(number)).unwrap();
