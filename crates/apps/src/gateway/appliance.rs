@@ -63,12 +63,8 @@ pub fn nat44(options: &str) -> String {
 }
 
 fn with_options(text: &str, options: &str) -> String {
-    text.replace("/* options */", if options.is_empty() { "" } else { options })
-}
-
-/// Whether this program's NAT translates addresses: whether it has an element for that.
-pub fn translates() -> bool {
-    scalebricks_elements::registry::<scalebricks_io::Packet>().spec("Nat44").is_some()
+    let options = if options.is_empty() { String::new() } else { format!("{options}, ") };
+    text.replace("/* options */ ", &options)
 }
 
 /// Whether an element of a node's graph belongs to the appliance.
@@ -143,7 +139,8 @@ mod tests {
 
     #[test]
     fn the_firewall_and_the_nat_are_appliances() {
-        for text in [firewall(""), nat44("")] {
+        let nat = nat44("INSIDE 10.1.0.0/24, PUBLIC 192.0.2.0/30, BLOCK 512");
+        for text in [firewall(""), firewall("RULE outside allow icmp"), nat] {
             Appliance::check::<Packet>(&text).unwrap();
         }
     }

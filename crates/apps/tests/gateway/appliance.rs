@@ -4,7 +4,7 @@
 
 use crate::gateway::common::{PEER_MAC, SEED, SERVER};
 use etherparse::PacketBuilder;
-use scalebricks_apps::gateway::appliance::firewall;
+use scalebricks_apps::gateway::appliance::{firewall, nat44};
 use scalebricks_apps::gateway::cluster::WiredNodes;
 use scalebricks_apps::gateway::{Architecture, ClusterConfig, FlowList, FlowSpec, Layout, worker};
 use scalebricks_elements::gateway::{BaseStation, DropReason, Policy};
@@ -161,11 +161,13 @@ struct Connection {
     port: u16,
     /// Next sequence numbers: of the host, of the server.
     next: [u32; 2],
+    /// Where the server sends to, if a NAT has translated.
+    public: Option<(Ipv4Addr, u16)>,
 }
 
 impl Connection {
     fn new(host: u8) -> Self {
-        Self { host, port: 40_000 + u16::from(host), next: [1_000, 9_000] }
+        Self { host, port: 40_000 + u16::from(host), next: [1_000, 9_000], public: None }
     }
 
     /// The next segment of one end.
@@ -173,7 +175,7 @@ impl Connection {
         let (own, other) = if from == Link::Inside { (0, 1) } else { (1, 0) };
         let (mut src, mut dst) = ((host(self.host), self.port), (SERVER, 80));
         if from == Link::Outside {
-            std::mem::swap(&mut src, &mut dst);
+            (src, dst) = (dst, self.public.unwrap_or(src));
         }
         let builder = PacketBuilder::ethernet2(PEER_MAC, [2; 6])
             .ipv4(src.0.octets(), dst.0.octets(), 64)
@@ -234,6 +236,53 @@ fn connections_through_a_firewall_survive_a_drain_and_a_death() {
     let before = rig.handled[3];
     data(&mut rig, &mut connections, &[2, 1, 0]);
     assert_eq!(rig.handled[3], before);
+    assert_eq!(rig.drops(), Vec::new());
+}
+
+/// A segment through a NAT, which enters at `node` and leaves at its host's pin; returns what leaves.
+fn through_nat(rig: &mut Rig, node: usize, connection: &mut Connection, from: Link, flags: bool) -> Vec<u8> {
+    let frame = connection.segment(from, flags, if flags { b"" } else { b"data" });
+    let to = if from == Link::Inside { Link::Outside } else { Link::Inside };
+    let at = rig.pins[usize::from(connection.host)];
+    rig.passes(node, from, &frame, at, to)
+}
+
+/// A segment of the host, whose public end must be this one, and an answer to it.
+fn asked_and_answered(rig: &mut Rig, nodes: [usize; 2], connection: &mut Connection, syn: bool) {
+    let sent = through_nat(rig, nodes[0], connection, Link::Inside, syn);
+    let public =
+        (Ipv4Addr::new(sent[26], sent[27], sent[28], sent[29]), u16::from_be_bytes([sent[34], sent[35]]));
+    let (address, block) = blocks().of_inside(host(connection.host)).unwrap();
+    let (first, ports) = blocks().ports(block).unwrap();
+    assert!(public.0 == address && (first..=first + (ports - 1)).contains(&public.1), "{public:?}");
+    assert_eq!(*connection.public.get_or_insert(public), public, "the public end stays");
+    let came = through_nat(rig, nodes[1], connection, Link::Outside, syn);
+    assert_eq!(came[30..34], host(connection.host).octets());
+    assert_eq!(came[36..38], connection.port.to_be_bytes());
+}
+
+#[test]
+fn connections_through_a_nat_keep_their_public_ends_after_a_drain_and_a_death() {
+    let appliance = nat44("INSIDE 10.1.0.0/24, PUBLIC 192.0.2.0/30, FIRST_PORT 1024, BLOCK 512");
+    let mut rig = Rig::new(KeyProfile::Nat44(blocks()), &appliance);
+    let mut connections: Vec<Connection> = (1..HOSTS).map(Connection::new).collect();
+    for connection in &mut connections {
+        let node = usize::from(connection.host) / 5 % NODES;
+        asked_and_answered(&mut rig, [node, (node + 1) % NODES], connection, true);
+        asked_and_answered(&mut rig, [(node + 2) % NODES, node], connection, false);
+    }
+    // As above.
+    rig.leave(2, &[0, 1, 3]);
+    rig.pin(0..NODES);
+    for connection in &mut connections {
+        (0..NODES)
+            .for_each(|node| asked_and_answered(&mut rig, [node, (node + 1) % NODES], connection, false));
+    }
+    rig.leave(3, &[0, 1]);
+    rig.pin(0..3);
+    for connection in &mut connections {
+        (0..3).for_each(|node| asked_and_answered(&mut rig, [node, (node + 1) % 3], connection, false));
+    }
     assert_eq!(rig.drops(), Vec::new());
 }
 

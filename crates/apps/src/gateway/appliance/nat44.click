@@ -1,14 +1,10 @@
-// A NAT44 between two networks, as an IP hop.
-//
-// Until the element `Nat44` is there, addresses are not translated: a tracker takes its place. With it, `n :: Nat44(/*
-// options */ OFFSET 14)` is behind `out` and `in`: out -> [0] n [0] -> [0] output; in -> [1] n [1] -> [1] output; n [2] ->
-// refused.
+// A NAT44 between two networks, as an IP hop. Blocks are computed, so that the node that takes over continues flows.
 elementclass Appliance {
-  input[0] -> CheckIPHeader(14) -> out :: DecIPTTL -> Paint(0) -> tracker :: FlowTracker(OFFSET 14, PICKUP true);
-  input[1] -> CheckIPHeader(14) -> in :: DecIPTTL -> Paint(1) -> tracker -> direction :: PaintSwitch;
-  direction[0] -> [0] output;
-  direction[1] -> [1] output;
+  input[0] -> CheckIPHeader(14) -> out :: DecIPTTL -> [0] n :: Nat44(/* options */ OFFSET 14, DETERMINISTIC true);
+  input[1] -> CheckIPHeader(14) -> in :: DecIPTTL -> [1] n;
+  n[0] -> [0] output;
+  n[1] -> [1] output;
   out[1] -> refused :: Null -> [2] output;
   in[1] -> refused;
-  tracker[1] -> refused;
+  n[2] -> refused;
 }

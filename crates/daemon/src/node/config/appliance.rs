@@ -43,8 +43,12 @@ pub(super) fn appliance(
             let [inside, public] = [blocks.inside(), blocks.public()];
             let (first, length) = blocks.layout();
             let plan = format!(
-                "INSIDE {}/{}, PUBLIC {}/{}, FIRST_PORT {first}, BLOCK {length}, {options}",
-                inside.0, inside.1, public.0, public.1
+                "INSIDE {}/{}, PUBLIC {}/{}, FIRST_PORT {first}, BLOCK {length}{}{options}",
+                inside.0,
+                inside.1,
+                public.0,
+                public.1,
+                if options.is_empty() { "" } else { ", " }
             );
             (nat44(&plan), KeyProfile::Nat44(blocks))
         }),

@@ -10,7 +10,6 @@ use crate::testbed::router_lab::machines::Machines;
 use crate::testbed::state;
 use scalebricks_admin::client::{Client, Target};
 use scalebricks_admin::model::GraphView;
-use scalebricks_apps::gateway::appliance;
 use scalebricks_elements::gateway::FabricMac;
 use scalebricks_types::{ClusterSize, NodeId};
 use std::collections::BTreeMap;
@@ -63,11 +62,6 @@ impl Kind {
             Self::Firewall => "firewall",
             Self::Nat44 => "nat44",
         }
-    }
-
-    /// Whether the program has it.
-    pub fn is_there(self) -> bool {
-        self == Self::Firewall || appliance::translates()
     }
 
     fn section(self) -> String {
