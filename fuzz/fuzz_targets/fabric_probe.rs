@@ -42,6 +42,7 @@ fn rig() -> Rig {
         fabric: Box::new(near),
     };
     let config = NodeConfig {
+        appliance: None,
         id: ID,
         size,
         policy: Policy::default(),

@@ -1,5 +1,5 @@
 //! Frames from every side of a cluster, in all architectures, with and without slow paths, while flows are added,
-//! removed and moved. Each frame leaves once, is dropped once, is held, or is delivered to its node, without a panic.
+//! removed and moved; and of clusters keyed as a firewall and as a NAT. Each frame leaves once, is dropped once, is held, or is delivered to its node, without a panic.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ use scalebricks_elements::gateway::{
 };
 use scalebricks_fuzz::{Steps, mend};
 use scalebricks_io::{Packet, PacketBuf, Pool, Tag};
-use scalebricks_types::{ClusterSize, FlowKey, HashSeed, NodeId, Qfi, Teid};
+use scalebricks_types::{ClusterSize, FlowKey, HashSeed, KeyProfile, NodeId, Qfi, Teid};
 use scalebricks_wire::MacAddr;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -47,20 +47,42 @@ struct Running {
     has_slow_paths: bool,
 }
 
+/// Handles packets at once, so that each one leaves or is dropped.
+const APPLIANCE: &str = "elementclass Appliance {
+    input[0] -> a :: Null -> [0] output; input[1] -> b :: Null -> [1] output; Idle -> [2] output; }";
+
 fn running(architecture: Architecture, has_slow_paths: bool) -> Running {
+    cluster_of(architecture, has_slow_paths, policy(), (0..FLOWS).map(flow).collect())
+}
+
+/// A cluster whose packets have the keys of an appliance.
+fn appliance(profile: KeyProfile, has_slow_paths: bool) -> Running {
+    let pin = |n: u32| FlowSpec::of_inside(profile, (0x0a2d_0000 + n).into(), NodeId::new((n % 3) as u8));
+    let policy = Policy { key_profile: profile, ..policy() };
+    let pins = (1..FLOWS).map(|n| pin(n).expect("an inside address")).collect();
+    cluster_of(Architecture::ScaleBricks, has_slow_paths, policy, pins)
+}
+
+fn cluster_of(
+    architecture: Architecture,
+    has_slow_paths: bool,
+    policy: Policy,
+    flows: Vec<FlowSpec>,
+) -> Running {
     let pool = Pool::new(256, 5_000).expect("a small one");
     let config = ClusterConfig {
         size: ClusterSize::new(NODES).expect("few"),
         architecture,
         gpt: scalebricks_tables::compact::Structure::default(),
-        policy: policy(),
+        policy,
         seed: HashSeed::new(1, 2),
         base_stations: vec![BaseStation { address: BASE_STATION, mac: MacAddr([2, 0, 0, 0, 0, 9]) }],
         outside_capacity: 64,
         fabric_capacity: 64,
         buffers: pool.clone(),
+        appliance: policy.key_profile.is_of_appliance().then(|| APPLIANCE.into()),
     };
-    let mut cluster = Cluster::new(&config, &(0..FLOWS).map(flow).collect::<Vec<_>>()).expect("it fits");
+    let mut cluster = Cluster::new(&config, &flows).expect("it fits");
     if has_slow_paths {
         cluster.nodes_mut().iter_mut().for_each(Node::keep_punts);
     }
@@ -94,7 +116,12 @@ fn local(node: u8, macs: &OutsideMacs, now: Duration) -> LocalStack {
 }
 
 thread_local!(static CLUSTERS: RefCell<Vec<Running>> = RefCell::new(
-    [false, true].iter().flat_map(|slow| Architecture::ALL.map(|architecture| running(architecture, *slow))).collect()
+    [false, true].iter().flat_map(|slow| {
+        let blocks = "10.45.0.0/24:192.0.2.0/30:1024:512".parse().expect("they fit");
+        let gateways = Architecture::ALL.map(|architecture| running(architecture, *slow));
+        let appliances = [KeyProfile::Inside, KeyProfile::Nat44(blocks)].map(|profile| appliance(profile, *slow));
+        gateways.into_iter().chain(appliances)
+    }).collect()
 ));
 
 /// The location of each packet of an input.
@@ -205,7 +232,10 @@ fn restore(cluster: &mut Cluster) {
 fuzz_target!(|bytes: &[u8]| {
     let Some((&kind, steps)) = bytes.split_first() else { return };
     CLUSTERS.with_borrow_mut(|clusters| {
-        let Running { cluster, pool, now, has_slow_paths } = &mut clusters[usize::from(kind & 7)];
+        let Running { cluster, pool, now, has_slow_paths } = {
+            let count = clusters.len();
+            &mut clusters[usize::from(kind) % count]
+        };
         let mut locals = Vec::new();
         if *has_slow_paths {
             *now += Duration::from_secs(1);

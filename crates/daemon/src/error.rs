@@ -9,7 +9,7 @@ use scalebricks_admin::flow_list::FlowFileError;
 use scalebricks_admin::server::ServerError;
 use scalebricks_apps::click::devices::DevicesError;
 use scalebricks_apps::click::live::ReplaceError;
-use scalebricks_apps::gateway::FlowTablesError;
+use scalebricks_apps::gateway::{ApplianceError, FlowTablesError};
 use scalebricks_apps::router::feed::FeedError;
 use scalebricks_apps::switch::file::FileErrors;
 use scalebricks_console::output::OutputError;
@@ -92,6 +92,9 @@ pub enum ProcessError {
     /// A graph has too many elements or connections.
     #[error("{0}")]
     Graph(#[from] BuildErrors),
+    /// The appliance of a node is wrong.
+    #[error("appliance: {0}")]
+    Appliance(#[from] ApplianceError),
     /// The addresses or routes of a node are wrong.
     #[error("addresses and routes: {0}")]
     Local(String),

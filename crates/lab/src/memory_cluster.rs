@@ -42,6 +42,7 @@ impl MemoryCluster {
         buffers: Pool,
     ) -> Result<Self, ClusterError> {
         let cluster_config = ClusterConfig {
+            appliance: None,
             size: config.size,
             architecture,
             gpt: config.gpt,

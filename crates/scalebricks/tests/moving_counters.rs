@@ -129,6 +129,7 @@ impl Cluster {
             let (internet, far_internet) = memory_port_pair(1_024);
             let (base_station, far_base_station) = memory_port_pair(1_024);
             let config = NodeConfig {
+                appliance: None,
                 id,
                 size,
                 policy: Policy { key_profile: KeyProfile::Ue, gateway_address: GATEWAY, ..Policy::default() },

@@ -8,7 +8,6 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use std::fmt;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
 /// A key of up to 15 octets and its domain: IPv4 five-tuples, UE addresses, TEIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, BorshSerialize)]
@@ -55,6 +54,7 @@ mod domain {
     pub(super) const UE_V4: u8 = 3;
     pub(super) const UE_V6: u8 = 4;
     pub(super) const TEID: u8 = 5;
+    pub(super) const PORT_BLOCK: u8 = 6;
 }
 
 /// Source, destination, protocol and ports of a packet, as seen on the wire.
@@ -140,6 +140,19 @@ impl FlowKey {
         Self::Short(Key16([domain::TEID as u64, teid.get() as u64]))
     }
 
+    /// The key of packets from an inside host of a firewall or NAT. Its address is the number of its upstream traffic, as
+    /// the TEID is that of a tunnel's; a cluster has one of the two.
+    #[inline]
+    pub const fn inside(address: Ipv4Addr) -> Self {
+        Self::teid(Teid::new(address.to_bits()))
+    }
+
+    /// The key of packets from outside to a block of ports of a NAT's public address.
+    #[inline]
+    pub const fn port_block(public: Ipv4Addr, block: u16) -> Self {
+        Self::Short(Key16([domain::PORT_BLOCK as u64, public.to_bits() as u64 | (block as u64) << 32]))
+    }
+
     /// Whether it is the key of upstream traffic.
     #[inline]
     pub const fn is_teid(&self) -> bool {
@@ -154,8 +167,10 @@ pub enum KeyParts {
     FiveTuple(FiveTuple),
     /// A UE: its IPv4 address, or its /64 with an interface identifier of zeros.
     Ue(IpAddr),
-    /// A tunnel that ends at this cluster.
+    /// A tunnel that ends at this cluster, or an inside host of a firewall or NAT by its address.
     Teid(Teid),
+    /// A block of ports of a NAT: the public address and the number of the block.
+    PortBlock(Ipv4Addr, u16),
 }
 
 impl FlowKey {
@@ -187,6 +202,10 @@ impl FlowKey {
                         let teid = Teid::new(word as u32);
                         (KeyParts::Teid(teid), Self::teid(teid))
                     }
+                    domain::PORT_BLOCK => {
+                        let (public, block) = (Ipv4Addr::from_bits(word as u32), (word >> 32) as u16);
+                        (KeyParts::PortBlock(public, block), Self::port_block(public, block))
+                    }
                     _ => return None,
                 }
             }
@@ -208,6 +227,7 @@ impl fmt::Display for FlowKey {
         match self.parts() {
             Some(KeyParts::Ue(ue)) => write!(f, "ue {ue}"),
             Some(KeyParts::Teid(teid)) => write!(f, "teid {:#x}", teid.get()),
+            Some(KeyParts::PortBlock(public, block)) => write!(f, "port block {block} of {public}"),
             Some(KeyParts::FiveTuple(FiveTuple { src, dst, protocol, src_port, dst_port })) => {
                 match protocol {
                     6 => f.write_str("tcp")?,
@@ -225,59 +245,10 @@ impl fmt::Display for FlowKey {
     }
 }
 
-/// What of a downstream packet is its key. Configured once per cluster; upstream packets are always keyed by TEID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KeyProfile {
-    /// The five-tuple as seen on the wire, IPv4 and IPv6.
-    Flow5,
-    /// The destination, a UE: its IPv4 address or IPv6 /64.
-    Ue,
-}
-
-impl KeyProfile {
-    /// The key of a downstream packet with this tuple, or `None` if the addresses are of two families.
-    #[inline]
-    pub fn downstream_key(self, tuple: &FiveTuple) -> Option<FlowKey> {
-        match self {
-            Self::Flow5 => FlowKey::five_tuple(tuple),
-            Self::Ue => Some(FlowKey::ue(tuple.dst)),
-        }
-    }
-
-    /// The name used in configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Flow5 => "flow5",
-            Self::Ue => "ue",
-        }
-    }
-}
-
-/// A name that is no key profile.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown key profile {0:?}: use flow5 or ue")]
-pub struct ParseKeyProfileError(String);
-
-impl FromStr for KeyProfile {
-    type Err = ParseKeyProfileError;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "flow5" => Ok(Self::Flow5),
-            "ue" => Ok(Self::Ue),
-            other => Err(ParseKeyProfileError(other.to_owned())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn tuple(src: IpAddr, dst: IpAddr) -> FiveTuple {
-        FiveTuple { src, dst, protocol: 6, src_port: 80, dst_port: 4000 }
-    }
 
     proptest! {
         #[test]
@@ -333,6 +304,7 @@ mod tests {
                     Some(KeyParts::FiveTuple(tuple)) => FlowKey::five_tuple(&tuple),
                     Some(KeyParts::Ue(ue)) => Some(FlowKey::ue(ue)),
                     Some(KeyParts::Teid(teid)) => Some(FlowKey::teid(teid)),
+                    Some(KeyParts::PortBlock(public, block)) => Some(FlowKey::port_block(public, block)),
                     None => None,
                 };
                 prop_assert!(made.is_none_or(|made| made == key));
@@ -354,6 +326,7 @@ mod tests {
             (FlowKey::ue(v4([10, 45, 0, 7])), "ue 10.45.0.7"),
             (FlowKey::ue("2001:db8::7".parse().unwrap()), "ue 2001:db8::"),
             (FlowKey::teid(Teid::new(0x1_0007)), "teid 0x10007"),
+            (FlowKey::port_block([192, 0, 2, 1].into(), 7), "port block 7 of 192.0.2.1"),
             (FlowKey::five_tuple(&tuple).unwrap(), "udp 192.0.2.1:53 > 10.45.0.7:4000"),
             (FlowKey::Short(Key16([9, 1])), "words [9, 1]"),
         ] {
@@ -378,15 +351,5 @@ mod tests {
                 FlowKey::Long(k) => assert_ne!(k.words(), &[0; 5]),
             }
         }
-    }
-
-    #[test]
-    fn profiles_pick_their_part_of_the_tuple() {
-        let (server, ue) = (IpAddr::V4(1.into()), IpAddr::V4(2.into()));
-        let t = tuple(server, ue);
-        assert_eq!(KeyProfile::Ue.downstream_key(&t), Some(FlowKey::ue(ue)));
-        assert_eq!(KeyProfile::Flow5.downstream_key(&t), FlowKey::five_tuple(&t));
-        assert_eq!(KeyProfile::Flow5.downstream_key(&tuple(server, IpAddr::V6(2.into()))), None);
-        assert_eq!(t.reversed().reversed(), t);
     }
 }

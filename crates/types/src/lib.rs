@@ -10,8 +10,10 @@ mod delta;
 mod hash;
 mod ids;
 mod key;
+mod key_profile;
 pub mod mix;
 mod nodes;
+mod port_blocks;
 mod rate;
 
 pub use delta::{Applied, ApplyError, DELTA_VERSION, Delta, DeltaError, MAX_PAYLOAD_BYTES, TableKind};
@@ -20,6 +22,8 @@ pub use ids::{
     ClusterSize, FlowIndex, IdError, MAX_NODES, NodeHint, NodeId, PartitionCount, PartitionId, Position, Qfi,
     Teid,
 };
-pub use key::{FiveTuple, FlowKey, Key16, Key40, KeyParts, KeyProfile, ParseKeyProfileError};
+pub use key::{FiveTuple, FlowKey, Key16, Key40, KeyParts};
+pub use key_profile::{KeyProfile, ParseKeyProfileError};
 pub use nodes::NodeSet;
+pub use port_blocks::{PortBlocks, PortBlocksError};
 pub use rate::{Bucket, Limit, Spent};

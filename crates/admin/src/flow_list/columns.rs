@@ -198,12 +198,12 @@ enum AnyCell {
 
 /// A flow, or the columns that name it. Each call defines the columns that it accepts.
 ///
-/// A flow is named by `ue` where UE addresses are the keys, and by `ue`, `remote`, `remote_port`, `ue_port` and
+/// A flow is named by `ue` where UE addresses are the keys, or the addresses of inside hosts of a firewall or NAT, and by `ue`, `remote`, `remote_port`, `ue_port` and
 /// `protocol` where five-tuples are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowRecord {
-    /// Address of the UE, IPv4 or IPv6.
+    /// Address of the UE, IPv4 or IPv6; or of the inside host, IPv4.
     #[schema(value_type = Option<String>)]
     pub ue: Cell<IpAddr>,
     /// Address of the remote end.
@@ -252,6 +252,9 @@ pub const COLUMNS: [&str; 10] = [
 /// The columns that name a flow.
 pub const NAME: &[&str] = COLUMNS.split_at(5).0;
 
+/// The columns of a pinned inside host of a firewall or NAT.
+const PIN: &[&str] = &["ue", "node"];
+
 impl FlowRecord {
     /// The columns as text, in the order of [`COLUMNS`].
     pub fn texts(&self) -> [Option<String>; COLUMNS.len()] {
@@ -287,6 +290,7 @@ pub fn is_needed(column: &str, profile: KeyProfile) -> bool {
     match column {
         "qfi" => false,
         "remote" | "remote_port" | "ue_port" | "protocol" => profile == KeyProfile::Flow5,
+        "base_station" | "uplink_teid" | "downlink_teid" => !profile.is_of_appliance(),
         _ => true,
     }
 }
@@ -328,7 +332,12 @@ impl FlowParser {
     /// # Errors
     /// The wrong column, and the values that are allowed there.
     pub fn flow(&self, record: &FlowRecord) -> Result<FlowSpec, String> {
-        let (key, node) = (self.key(record)?, self.node(record)?);
+        let node = self.node(record)?;
+        if self.profile.is_of_appliance() {
+            record.only(PIN)?;
+            return self.pin(record, node);
+        }
+        let key = self.key(record)?;
         let station = record.base_station.required("base_station")?;
         let base_station = self.stations.get(station).copied().map(BaseStationId);
         Ok(FlowSpec {
@@ -342,11 +351,32 @@ impl FlowParser {
         })
     }
 
+    /// The pin of an inside host.
+    fn pin(&self, record: &FlowRecord, node: NodeId) -> Result<FlowSpec, String> {
+        let inside = match *record.ue.required("ue")? {
+            IpAddr::V4(inside) => FlowSpec::of_inside(self.profile, inside, node),
+            IpAddr::V6(_) => None,
+        };
+        inside.ok_or_else(|| {
+            let ue = record.ue.text().unwrap_or_default();
+            match self.profile {
+                KeyProfile::Nat44(blocks) => {
+                    let (first, length) = blocks.inside();
+                    format!("ue {ue} is not an inside address of the NAT, in {first}/{length}")
+                }
+                _ => format!("ue {ue} is not the IPv4 address of an inside host"),
+            }
+        })
+    }
+
     /// The key of the flow's downstream packets, which names the flow.
     ///
     /// # Errors
     /// The wrong column, and the values that are allowed there.
     pub fn key(&self, record: &FlowRecord) -> Result<FlowKey, String> {
+        if self.profile.is_of_appliance() {
+            return self.pin(record, NodeId::new(0)).map(|pin| pin.key);
+        }
         let ue = *record.ue.required("ue")?;
         if self.profile == KeyProfile::Ue {
             return Ok(FlowKey::ue(ue));
@@ -387,6 +417,11 @@ impl FlowParser {
     /// that is not in the configuration is absent.
     pub fn record(&self, key: &FlowKey, node: NodeId, state: &PinnedState) -> Option<FlowRecord> {
         let name = match (self.profile, key.parts()?) {
+            (KeyProfile::Inside, KeyParts::Ue(_)) | (KeyProfile::Nat44(_), KeyParts::PortBlock(..)) => {
+                let inside = IpAddr::V4(Ipv4Addr::from_bits(state.uplink_teid.get()));
+                let node = Cell::Value(node.get().into());
+                return Some(FlowRecord { ue: Cell::Value(inside), node, ..FlowRecord::default() });
+            }
             (KeyProfile::Ue, KeyParts::Ue(ue)) => FlowRecord { ue: Cell::Value(ue), ..FlowRecord::default() },
             (KeyProfile::Flow5, KeyParts::FiveTuple(tuple)) => FlowRecord {
                 ue: Cell::Value(tuple.dst), // of a downstream packet
@@ -420,7 +455,8 @@ impl FlowParser {
     }
 
     fn line<T: AsRef<str>>(&self, texts: &[T; COLUMNS.len()]) -> String {
-        let in_file = |column: &str| column == "qfi" || is_needed(column, self.profile);
+        let has_qfi = !self.profile.is_of_appliance();
+        let in_file = |column: &str| has_qfi && column == "qfi" || is_needed(column, self.profile);
         let texts = COLUMNS.iter().zip(texts).filter(|(column, _)| in_file(column));
         texts.map(|(_, text)| text.as_ref()).collect::<Vec<_>>().join(",") + "\n"
     }
@@ -434,6 +470,40 @@ mod tests {
     use scalebricks_console::Console;
 
     const STATIONS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2)];
+
+    #[test]
+    fn a_pin_is_an_inside_address_and_a_node() {
+        let blocks = "10.1.0.0/24:192.0.2.0/30:1024:512".parse().unwrap();
+        for profile in [KeyProfile::Inside, KeyProfile::Nat44(blocks)] {
+            let parser = parser(profile);
+            assert_eq!(parser.header(), "ue,node\n");
+            let file = "node,ue\n3,10.1.0.7\n1,10.1.0.126\n";
+            let pins = read(profile, file);
+            let lines: String = pins
+                .iter()
+                .map(|pin| parser.file_line(&parser.record(&pin.key, pin.node, &pin.into()).unwrap()))
+                .collect();
+            assert_eq!(lines, "10.1.0.7,3\n10.1.0.126,1\n");
+            assert_eq!(pins[0].keys()[1], FlowKey::inside([10, 1, 0, 7].into()));
+            let (seven, other) = match profile {
+                KeyProfile::Inside => {
+                    (FlowKey::ue([10, 1, 0, 7].into()), FlowKey::ue([10, 1, 0, 126].into()))
+                }
+                _ => {
+                    let block = |last, block| FlowKey::port_block([192, 0, 2, last].into(), block);
+                    (block(0, 7), block(1, 0))
+                }
+            };
+            assert_eq!((pins[0].key, pins[1].key), (seven, other));
+            let wrong = |ue: &str| {
+                let record =
+                    FlowRecord { ue: Cell::parse(ue), node: Cell::Value(0), ..FlowRecord::default() };
+                parser.flow(&record).unwrap_err()
+            };
+            assert!(wrong("2001:db8::1").starts_with("ue 2001:db8::1 is not "));
+            assert!(wrong("0.0.0.0").starts_with("ue 0.0.0.0 is not "));
+        }
+    }
 
     fn parser(profile: KeyProfile) -> FlowParser {
         FlowParser::new(profile, ClusterSize::new(256).unwrap(), &STATIONS)

@@ -9,6 +9,8 @@
 //! | `uplink_teid`, `downlink_teid` | TEID at the gateway and at the base station; decimal, or hexadecimal after `0x` |
 //! | `qfi` | QoS flow, 0 to 63; may be empty or left out |
 //!
+//! The pins of a firewall or NAT have the columns `ue`, the IPv4 address of an inside host, and `node`.
+//!
 //! A file with a bad line is not used. The error names each bad line with its number and what is wrong.
 
 pub mod columns;

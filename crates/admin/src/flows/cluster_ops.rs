@@ -33,7 +33,7 @@ impl ControlledFlows {
             has_caught_up: plane.is_some_and(ControlPlane::has_caught_up),
             epoch: view.epoch(),
             nodes: self.parser.size().get() as u16, // at most 256
-            key: self.parser.profile().name().to_owned(),
+            key: self.parser.profile().to_string(),
             base_stations: self.parser.base_stations().to_vec(),
             members: members.collect(),
             unowned_partitions: all

@@ -313,7 +313,7 @@ fn asked_key(parser: &FlowParser, record: &FlowRecord) -> Result<FlowKey, String
     }
     if record.ue == Cell::Absent {
         let name = match parser.profile() {
-            KeyProfile::Ue => "by ue",
+            KeyProfile::Ue | KeyProfile::Inside | KeyProfile::Nat44(_) => "by ue",
             KeyProfile::Flow5 => "by ue, remote, remote_port, ue_port and protocol",
         };
         return Err(format!("name the flow: {name}, or by uplink_teid"));

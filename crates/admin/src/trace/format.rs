@@ -151,11 +151,16 @@ pub(super) fn key(port: PortRole, frame: &[u8], profile: KeyProfile) -> String {
         PortRole::BaseStation => true,
         PortRole::Fabric => FabricMac::decode(link.dst).is_some_and(|mac| mac.port == OutputPort::Internet),
     };
+    if is_upstream && profile.is_of_appliance() {
+        return format!("inside host {}", packet.summary.src);
+    }
     if is_upstream {
         return tunnel(&packet).map_or_else(String::new, |tunnel| format!("uplink TEID {:#x}", tunnel.teid));
     }
     match profile {
         KeyProfile::Ue => format!("UE {}", packet.summary.dst),
+        KeyProfile::Inside => format!("inside host {}", packet.summary.dst),
+        KeyProfile::Nat44(_) => format!("port block of {}", ends(&packet.summary)),
         KeyProfile::Flow5 => match packet.quoted() {
             Some(Ok(quoted)) => format!("five-tuple of the quoted packet, reversed: {}", ends(&quoted)),
             _ => format!("five-tuple {}", ends(&packet.summary)),

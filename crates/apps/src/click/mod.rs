@@ -160,6 +160,12 @@ impl Router {
         ledger: &mut Ledger,
     ) -> Result<Graph<P>, Errors> {
         let mut builder = Builder::new();
+        self.declare_in(&mut builder);
+        builder.build(registry, ledger).map_err(|errors| diagnostics::errors(self, &errors.0))
+    }
+
+    /// Declares the elements and connections in a graph under construction.
+    pub fn declare_in<P: PacketBuf + 'static>(&self, builder: &mut Builder<P>) {
         let elements = &self.configuration.elements;
         for (element, arguments) in elements.iter().zip(&self.arguments) {
             if config_only::spec(&element.class).is_none() {
@@ -172,7 +178,6 @@ impl Router {
             let name = |element: usize| elements.get(element).map_or("", |element| &element.name);
             builder.connect(name(from.element), from.port as usize, name(to.element), to.port as usize);
         }
-        builder.build(registry, ledger).map_err(|errors| diagnostics::errors(self, &errors.0))
     }
 
     /// Describes a graph built from this configuration.

@@ -40,6 +40,8 @@ pub struct ClusterConfig {
     pub fabric_capacity: usize,
     /// Buffers for fragments and answers.
     pub buffers: Pool,
+    /// What handles packets instead of tunnels; see [`NodeConfig::appliance`]. The base stations are then the inside hosts.
+    pub appliance: Option<Arc<str>>,
 }
 
 /// Why a cluster could not be created.
@@ -125,6 +127,7 @@ impl WiredNodes {
                 fabric: Box::new(fabric),
             };
             let node_config = NodeConfig {
+                appliance: config.appliance.clone(),
                 id,
                 size,
                 policy: config.policy,
@@ -205,7 +208,7 @@ fn check(config: &ClusterConfig, flows: &[FlowSpec]) -> Result<(), ClusterError>
             return Err(ClusterError::NoSuchNode { flow, node: spec.node, size: config.size.get() });
         }
         let base_station = spec.base_station.0;
-        if usize::from(base_station) >= base_stations {
+        if config.appliance.is_none() && usize::from(base_station) >= base_stations {
             return Err(ClusterError::NoSuchBaseStation { flow, base_station, base_stations });
         }
     }

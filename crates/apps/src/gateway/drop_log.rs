@@ -1,5 +1,6 @@
 //! Lists single dropped packets of a node.
 
+use crate::gateway::readings::of_appliance;
 use scalebricks_elements::gateway::reason::DropReason;
 use scalebricks_graph::Trace;
 use scalebricks_graph::spec::DropSpec;
@@ -33,9 +34,9 @@ impl DropLog {
 }
 
 impl<P: PacketBuf> Trace<P> for DropLog {
-    fn dropped(&mut self, _: &str, reason: &DropSpec, packet: &P) {
+    fn dropped(&mut self, element: &str, reason: &DropSpec, packet: &P) {
         let Some(list) = &mut self.list else { return };
-        let reason = DropReason::of_name(reason.name).unwrap_or(DropReason::GraphError);
+        let reason = DropReason::of_name(reason.name).unwrap_or_else(|| of_appliance(element, reason.name));
         list.push(Dropped { tag: packet.tag(), reason });
     }
 }

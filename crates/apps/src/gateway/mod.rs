@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`architecture`], [`mod@wiring`] | the four ways to spread the FIB, as wirings of the same [elements](scalebricks_elements::gateway) |
+//! | [`appliance`] | what handles packets instead of tunnels: a firewall, a NAT, any configuration in the Click language |
 //! | [`node`] | one node: a worker with such a graph, and operations on it between turns |
 //! | [`worker`] | nodes on threads |
 //! | [`flow_tables`] | a node's tables, updated under traffic; counters that move with flows; how many flows fit in a given memory |
@@ -10,6 +11,7 @@
 //! | [`filter`], [`trace`] | filters for captures on a running node; the path that a packet would take |
 //! | [`cluster`] | an in-memory cluster |
 
+pub mod appliance;
 pub mod architecture;
 pub mod cluster;
 pub mod counters;
@@ -22,6 +24,7 @@ pub mod trace;
 pub mod wiring;
 pub mod worker;
 
+pub use appliance::{Appliance, ApplianceError};
 pub use architecture::{Architecture, ParseArchitectureError};
 pub use cluster::{Cluster, ClusterConfig, ClusterError, OutsideLinks};
 pub use counters::NodeStats;

@@ -5,6 +5,7 @@
 //! dropped with a reason before the turn ends. Frames that a full fabric refuses wait in a bounded queue; meanwhile the
 //! node takes no new packets from outside.
 
+use crate::gateway::appliance::Appliance;
 use crate::gateway::architecture::Architecture;
 use crate::gateway::counters::NodeStats;
 use crate::gateway::drop_log::{DropLog, Dropped};
@@ -81,6 +82,9 @@ impl<P: PacketBuf> std::fmt::Debug for Node<P> {
 
 impl<P: PacketBuf + 'static> Node<P> {
     /// Creates an idle node.
+    ///
+    /// # Panics
+    /// If the configuration's appliance is not one that [`Appliance::check`] accepts.
     pub fn new(
         config: NodeConfig,
         tables: NodeTables,
@@ -91,6 +95,9 @@ impl<P: PacketBuf + 'static> Node<P> {
     }
 
     /// The same, with its elements joined or separate.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
     pub fn in_form(
         config: NodeConfig,
         tables: NodeTables,
@@ -100,7 +107,13 @@ impl<P: PacketBuf + 'static> Node<P> {
     ) -> Self {
         let counters = Arc::clone(&tables.counters);
         let mut ledger = Ledger::new();
-        let graph = match wiring(&config, tables, form).build(&Registry::new(), &mut ledger) {
+        let appliance = config.appliance.as_deref().map(Appliance::read::<P>);
+        let (appliance, registry) = match appliance {
+            Some(Ok(appliance)) => (Some(appliance), scalebricks_elements::registry()),
+            Some(Err(error)) => unreachable!("the appliance was checked: {error}"),
+            None => (None, Registry::new()),
+        };
+        let graph = match wiring(&config, tables, form, appliance.as_ref()).build(&registry, &mut ledger) {
             Ok(graph) => graph,
             Err(errors) => unreachable!("the wirings of the architectures are complete: {errors}"),
         };

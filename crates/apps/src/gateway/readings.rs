@@ -1,5 +1,6 @@
 //! A node's counters, computed from its elements' counters.
 
+use crate::gateway::appliance;
 use crate::gateway::counters::{NodeStats, SOURCES, Source};
 use crate::gateway::wiring::name;
 use scalebricks_elements::gateway::reason::{DropCounts, DropReason};
@@ -21,14 +22,17 @@ impl Readings {
         let of = |sources: &[Source]| -> Vec<Reading> {
             sources.iter().filter_map(|(element, counter)| ledger.reading(element, counter)).collect()
         };
-        let reason = |name| {
-            let of_runner = || if name == "no_slot" { DropReason::NoSlot } else { DropReason::GraphError };
+        let reason = |element, name| {
+            let of_runner = || match name {
+                "no_slot" => DropReason::NoSlot,
+                name => of_appliance(element, name),
+            };
             DropReason::of_name(name).unwrap_or_else(of_runner)
         };
         let drops = ledger.readings().filter(|(_, is_drop, ..)| *is_drop);
         Self {
             counters: SOURCES.iter().map(|(_, add, less)| [of(add), of(less)]).collect(),
-            drops: drops.map(|(_, _, name, reading)| (reason(name), reading)).collect(),
+            drops: drops.map(|(element, _, name, reading)| (reason(element, name), reading)).collect(),
             waiting: of(&[(name::TO_FABRIC, "waiting")]),
         }
     }
@@ -53,6 +57,12 @@ impl Readings {
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting.iter().map(Reading::get).sum()
     }
+}
+
+/// The reason of an appliance's element, or of the runner, whose own reasons are bugs.
+pub(crate) fn of_appliance(element: &str, name: &str) -> DropReason {
+    let is_of_runner = RUN_DROPS.iter().any(|drop| drop.name == name);
+    if appliance::owns(element) && !is_of_runner { DropReason::Refused } else { DropReason::GraphError }
 }
 
 // All of the runner's own reasons except `no_slot` are bugs.

@@ -1,9 +1,10 @@
 //! The four architectures as graphs.
 
+use crate::gateway::appliance::Appliance;
 use crate::gateway::architecture::Architecture;
 use scalebricks_elements::gateway::{
     FabricOut, FabricSort, FromPort, Handle, LocationTable, NodeConfig, OutputPort, Phase, PortRole, Probes,
-    SlowPath, Steer, SteerAndHandle, ToPort, Valiant,
+    SlowPath, Steer, SteerAndHandle, ToNextHop, ToPort, Valiant,
 };
 
 use crate::gateway::node::NodeTables;
@@ -24,13 +25,14 @@ pub(crate) mod name {
     pub(crate) const VALIANT: &str = "valiant";
     pub(crate) const HANDLE: &str = "handle";
     pub(crate) const SLOW_PATH: &str = "slow_path";
+    pub(crate) const TO_NEXT_HOP: &str = "to_next_hop";
     pub(crate) const TO_INTERNET: &str = "to_internet";
     pub(crate) const TO_BASE_STATION: &str = "to_base_station";
     pub(crate) const TO_FABRIC: &str = "to_fabric";
 }
 use name::{
     FABRIC_SORT, FROM_BASE_STATION, FROM_FABRIC, FROM_INTERNET, HANDLE, LOOKUP, PROBES, SLOW_PATH, STEER,
-    TO_BASE_STATION, TO_FABRIC, TO_INTERNET, VALIANT,
+    TO_BASE_STATION, TO_FABRIC, TO_INTERNET, TO_NEXT_HOP, VALIANT,
 };
 
 /// Whether [`Steer`] and [`Handle`] run as one element. The node's behaviour is the same.
@@ -55,6 +57,13 @@ pub enum Form {
 ///                                                             └ probes ────┘
 /// ```
 ///
+/// With an appliance, `handle` gives the packets that it finds to the appliance's elements, and these to `to_next_hop`:
+///
+/// ```text
+/// handle ─┬─ from_inside ──▶ appliance ─┬─▶ to_next_hop ─┬─▶ to_internet, the port outside
+///         └─ from_outside ─▶            └─ refused ─▶    └─▶ to_base_station, the port inside
+/// ```
+///
 /// Packets for the node itself, and of unknown flows, go from `steer` and `handle` to `slow_path`.
 ///
 /// | architecture | `away` leads to | local flows go to | in addition |
@@ -63,7 +72,12 @@ pub enum Form {
 /// | hash partition | the fabric, to be looked up | `lookup` | `lookup` is a second `Steer`, also used after the fabric |
 /// | VLB | `valiant`, and then the fabric | `handle`, with the flow's state | |
 /// | `ScaleBricks` | the fabric | `handle` | packets that `handle` misses go to `steer`, once |
-pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, form: Form) -> Builder<P> {
+pub fn wiring<P: PacketBuf + 'static>(
+    config: &NodeConfig,
+    tables: NodeTables,
+    form: Form,
+    appliance: Option<&Appliance>,
+) -> Builder<P> {
     let NodeTables { architecture, gpt, lookup, fib, counters } = tables;
     let (directory, phase) = match architecture {
         Architecture::FullDuplication | Architecture::Vlb => {
@@ -101,6 +115,13 @@ pub fn wiring<P: PacketBuf + 'static>(config: &NodeConfig, tables: NodeTables, f
     builder
         .connect(HANDLE, OutputPort::BaseStation as usize, TO_BASE_STATION, 0)
         .connect(HANDLE, 4, SLOW_PATH, 0);
+    if let Some(appliance) = appliance {
+        builder.add(TO_NEXT_HOP, ToNextHop::new(config));
+        appliance.add_to(&mut builder, HANDLE, TO_NEXT_HOP);
+        builder.connect(TO_NEXT_HOP, OutputPort::Internet as usize, TO_INTERNET, 0);
+        builder.connect(TO_NEXT_HOP, OutputPort::BaseStation as usize, TO_BASE_STATION, 0);
+        builder.connect(TO_NEXT_HOP, 2, SLOW_PATH, 0);
+    }
     match architecture {
         Architecture::FullDuplication => {
             builder.connect(STEER, 0, TO_FABRIC, 0).connect(STEER, 2, HANDLE, 3);

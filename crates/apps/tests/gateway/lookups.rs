@@ -109,6 +109,7 @@ impl Rig {
         };
         let stations: Vec<_> = (0..4).map(station).collect();
         let config = NodeConfig {
+            appliance: None,
             id: HERE,
             size,
             policy: Policy::default(),

@@ -1,5 +1,6 @@
 //! The gateway: nodes, their slow path, and clusters in memory.
 
+mod appliance;
 mod common;
 mod fabric;
 mod flow_lists;

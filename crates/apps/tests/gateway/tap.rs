@@ -88,6 +88,7 @@ fn one(taps: &Taps, far_capacity: usize) -> One {
         fabric: Box::new(fabric),
     };
     let config = NodeConfig {
+        appliance: None,
         id: NodeId::new(0),
         size,
         policy,

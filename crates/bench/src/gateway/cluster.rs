@@ -89,6 +89,7 @@ impl TestCluster {
         let name = tables.name();
         let pool = Pool::new(16 * LINK, 128).map_err(|error| BenchError::of(&name, error))?;
         let config = ClusterConfig {
+            appliance: None,
             size,
             architecture: spread.architecture(),
             gpt: Structure::SetSep,

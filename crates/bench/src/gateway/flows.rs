@@ -105,6 +105,7 @@ pub const MACS: OutsideMacs = OutsideMacs {
 /// The configuration of a node with the measured node's links.
 pub fn node_config(id: NodeId, size: ClusterSize) -> NodeConfig {
     NodeConfig {
+        appliance: None,
         id,
         size,
         policy: Policy::default(),

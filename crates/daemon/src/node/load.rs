@@ -1,14 +1,16 @@
 //! Reads the configuration of a node, and the flows that it names.
 
-use super::config::{ControlFile, NodeFile};
+use super::config::{ApplianceFile, ControlFile, NodeFile};
 use crate::error::ProcessError;
 use crate::runtime::configuration;
 use scalebricks_admin::flow_list::Reading;
 use scalebricks_admin::server::{Limits, Listen};
-use scalebricks_apps::gateway::FlowSpec;
+use scalebricks_apps::gateway::{Appliance, FlowSpec};
 use scalebricks_console::Console;
+use scalebricks_io::Packet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The configuration of a node.
 pub type Configuration = configuration::Configuration<NodeFile>;
@@ -32,6 +34,23 @@ impl Configuration {
     /// The addresses of the admin server.
     pub fn admin(&self) -> Listen {
         self.listen(&self.file.admin, self.file.admin_tcp.as_ref(), Limits::default())
+    }
+
+    /// The appliance's configuration in the Click language, checked; `None` for a gateway of tunnels.
+    ///
+    /// # Errors
+    /// [`ProcessError::File`] and [`ProcessError::Appliance`].
+    pub fn appliance(&self) -> Result<Option<Arc<str>>, ProcessError> {
+        let text = match &self.file.appliance {
+            None => return Ok(None),
+            Some(ApplianceFile::BuiltIn(text)) => text.clone(),
+            Some(ApplianceFile::File(path)) => {
+                let path = self.beside(path);
+                std::fs::read_to_string(&path).map_err(ProcessError::file(&path))?
+            }
+        };
+        Appliance::check::<Packet>(&text)?;
+        Ok(Some(text.into()))
     }
 
     /// The path of the flow file.

@@ -35,6 +35,7 @@ pub(super) fn check(
     let mut problems = Vec::new();
     let mut keep = |result: Result<(), ProcessError>| problems.extend(result.err());
     keep(check_slow_path(configuration));
+    keep(configuration.appliance().map(drop));
     let listens = configuration.admin().check(is_here);
     let is_running = listens.as_ref().is_ok_and(|is_running| *is_running);
     keep(listens.map(drop).map_err(ProcessError::from));

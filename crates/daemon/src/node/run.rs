@@ -50,6 +50,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, ProcessError> {
     // First, so that no signal is lost during the start.
     let mut signals = service::signals().map_err(ProcessError::Signals)?;
     let configuration = Configuration::read(config)?;
+    let appliance = configuration.appliance()?;
     let flows = configuration.flows(console)?;
     let file = &configuration.file;
     let workers = file.workers.count();
@@ -85,7 +86,7 @@ pub fn run(config: &Path, console: &Console) -> Result<u8, ProcessError> {
     let owners = tables.owners();
     let slow_path = Arc::new(SlowPath::with_errors(local, Errors::new(lease, owners)));
     let sizes = tables.sizes();
-    let node = node_config(&configuration, macs, &slow_path);
+    let node = node_config(&configuration, appliance, macs, &slow_path);
     let cores = (0..workers).map(|at| (file.workers.cores.get(at).copied(), Arc::default())).collect();
     let running = Arc::new(Running {
         node: node.clone(),
@@ -250,7 +251,12 @@ fn macs(configuration: &Configuration, devices: &[PortDevice; 3]) -> OutsideMacs
     }
 }
 
-fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &SlowPath) -> NodeConfig {
+fn node_config(
+    configuration: &Configuration,
+    appliance: Option<Arc<str>>,
+    macs: OutsideMacs,
+    slow_path: &SlowPath,
+) -> NodeConfig {
     let file = &configuration.file;
     let internet = file.ports.iter().filter(|port| port.role == Role::Internet);
     let addresses: Vec<IpAddr> =
@@ -258,6 +264,7 @@ fn node_config(configuration: &Configuration, macs: OutsideMacs, slow_path: &Slo
     // Random, so that a restarted process does not reuse its last numbers.
     let start = RandomState::new().hash_one(file.id.get()) as u32;
     NodeConfig {
+        appliance,
         id: file.id,
         size: file.size,
         policy: Policy {

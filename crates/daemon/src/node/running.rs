@@ -217,7 +217,7 @@ impl Inspect for Running {
             node: node.id.get().into(),
             nodes: node.size.get() as u16, // at most 256
             architecture: node.architecture.to_string(),
-            key: node.profile.name().to_owned(),
+            key: node.profile.to_string(),
             state: self.state(),
             reasons: self.reasons(),
             uptime_s: self.started.elapsed().as_secs_f64(),

@@ -38,6 +38,9 @@ pub struct NodeConfig {
     pub adjacencies: Arc<Adjacencies>,
     /// Source of IP identifications for fragmented outer packets. All workers of the node share it.
     pub identifications: Arc<Identifications>,
+    /// What handles packets instead of tunnels: an appliance as a configuration in the Click language. The policy's keys
+    /// must be those of the appliance.
+    pub appliance: Option<Arc<str>>,
 }
 
 impl NodeConfig {

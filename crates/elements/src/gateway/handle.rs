@@ -26,10 +26,11 @@ use std::sync::Arc;
 type Column<C> = scalebricks_graph::Handle<C>;
 
 element! {
-    /// Looks up each packet's flow in the FIB, then encapsulates or decapsulates the packet.
+    /// Looks up each packet's flow in the FIB, then encapsulates or decapsulates the packet, or hands it to the elements of
+    /// an appliance.
     pub struct Handle<P> as "Handle" {
         fib: Arc<dyn Fib>, pub(super) classifier: Classifier, pub(super) tunnels: Tunnels, own: [u64; 2],
-        pub(super) permit: Permit, waiting: WaitingBatch<P>, lines: [Bursts<P>; 2], pub(super) missed: Vec<MissedPacket<P>>, drops: DropIds, pub(super) place: FusedPosition,
+        pub(super) permit: Permit, waiting: WaitingBatch<P>, lines: [Bursts<P>; 2], pub(super) missed: Vec<MissedPacket<P>>, drops: DropIds, pub(super) place: FusedPosition, hands_over: bool,
         parsed: Column<Parsed>, keyed: Column<HashedKey>, found: Column<FibHit>, punted: Column<PuntInfo>,
     }
     inputs {
@@ -44,6 +45,8 @@ element! {
         push "missed" [Optional]: "Packets whose flow the FIB does not hold.",
         burst "other" [Optional]: "Frames from the fabric whose address is not one of the node's two handling addresses.",
         push "slow" [Optional]: "Packets whose next hop's MAC address is unknown, for the slow path.",
+        push "from_inside" [Optional]: "For an appliance: IP packets from inside, behind 14 octets.",
+        push "from_outside" [Optional]: "For an appliance: IP packets from outside, behind 14 octets.",
     }
     reads { Parsed on "keyed", HashedKey on "keyed", Parsed on "found", FibHit on "found", }
     writes { Parsed on "missed", HashedKey on "missed", PuntInfo on "missed", PuntInfo on "slow", }
@@ -57,6 +60,7 @@ element! {
         MULTICAST = DropReason::Multicast,
         NO_FIRST = DropReason::FragmentWithoutFirst,
         NOT_FOR_GATEWAY = DropReason::NotForGateway,
+        NO_PIN = DropReason::NoPin,
         NOT_GTPU = DropReason::NotGtpu,
         MALFORMED_GTPU = DropReason::MalformedGtpu,
         GTPU_SIGNALLING = DropReason::GtpuSignalling,
@@ -87,6 +91,8 @@ pub(super) mod input {
 const MISSED: usize = 2;
 const OTHER: usize = 3;
 const SLOW: usize = 4;
+const FROM_INSIDE: usize = 5;
+const FROM_OUTSIDE: usize = 6;
 
 /// Placeholder for a key that is no longer needed.
 const NO_KEY: FlowKey = FlowKey::teid(Teid::new(0));
@@ -112,6 +118,7 @@ impl<P: PacketBuf> Handle<P> {
             missed: Vec::new(),
             drops: DropIds::of(Self::SPEC),
             place: FusedPosition::default(),
+            hands_over: config.appliance.is_some(),
             parsed: Column::default(),
             keyed: Column::default(),
             found: Column::default(),
@@ -218,6 +225,9 @@ impl<P: PacketBuf> Handle<P> {
     /// Processes a packet whose flow was found.
     #[inline(always)]
     fn act(&mut self, work: BatchEntry<'_, P>, flow: &FlowState, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if self.hands_over {
+            return self.hand_over(work, flow, frame, out);
+        }
         let BatchEntry { mut packet, parsed, hash, .. } = work;
         match parsed.output {
             OutputPort::BaseStation => match self.tunnels.encapsulate(&mut packet, parsed, hash, flow) {
@@ -229,6 +239,21 @@ impl<P: PacketBuf> Handle<P> {
                 fate => self.end_otherwise(packet, parsed, fate, frame, out),
             },
         }
+    }
+
+    /// Gives a packet whose pin was found to the appliance.
+    #[inline(never)]
+    fn hand_over(&self, work: BatchEntry<'_, P>, flow: &FlowState, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        let BatchEntry { mut packet, parsed, .. } = work;
+        if let Err(reason) = self.tunnels.cut_to_user(&mut packet, parsed, flow) {
+            return self.drop_packet(packet, reason, frame, out);
+        }
+        let Some(slot) = out.put(packet, frame) else { return };
+        let output = match parsed.output {
+            OutputPort::Internet => FROM_INSIDE,
+            OutputPort::BaseStation => FROM_OUTSIDE,
+        };
+        out.push(self.place.first_output + output, slot);
     }
 
     /// Packets that need more than being sent.

@@ -12,6 +12,7 @@
 //! | [`Valiant`] | VLB: sends frames for another node through an intermediate node |
 //! | [`Handle`] | looks up the flow's state, then encapsulates or decapsulates |
 //! | [`SteerAndHandle`] | both as one element, so that packets of local flows need no slot in between |
+//! | [`ToNextHop`] | sends the packets of an appliance to their next hops |
 //! | [`ToPort`], [`FabricOut`] | send frames; `FabricOut` queues what a full fabric refuses |
 //! | [`Probes`] | sends and answers the fabric's probes |
 //! | [`SlowPath`] | collects packets for the node itself until the turn ends |
@@ -53,6 +54,7 @@ pub mod settings;
 mod slow_path;
 mod steer;
 mod steer_and_handle;
+mod to_next_hop;
 mod to_port;
 mod valiant;
 
@@ -77,6 +79,7 @@ pub use role::PortRole;
 pub use slow_path::SlowPath;
 pub use steer::{LocationTable, Steer};
 pub use steer_and_handle::SteerAndHandle;
+pub use to_next_hop::ToNextHop;
 pub use to_port::ToPort;
 pub use valiant::Valiant;
 
@@ -84,7 +87,7 @@ use scalebricks_graph::Spec;
 use scalebricks_io::PacketBuf;
 
 /// The specs of the elements, in the order in which a packet meets them.
-pub fn specs<P: PacketBuf + 'static>() -> [&'static Spec; 9] {
+pub fn specs<P: PacketBuf + 'static>() -> [&'static Spec; 10] {
     [
         FromPort::SPEC,
         Steer::<P>::SPEC,
@@ -93,6 +96,7 @@ pub fn specs<P: PacketBuf + 'static>() -> [&'static Spec; 9] {
         Handle::<P>::SPEC,
         Probes::SPEC,
         SlowPath::<P>::SPEC,
+        ToNextHop::SPEC,
         ToPort::SPEC,
         FabricOut::<P>::SPEC,
     ]

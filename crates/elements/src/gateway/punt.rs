@@ -61,6 +61,7 @@ pub(crate) const fn may_be_local(reason: DropReason) -> bool {
             | DropReason::ForThisNode
             | DropReason::LinkLocal
             | DropReason::NotForGateway
+            | DropReason::NoPin
             | DropReason::NotGtpu
             | DropReason::GtpuSignalling
             | DropReason::UnsupportedExtension

@@ -130,6 +130,11 @@ reasons! {
     NoSuchNode = "no_such_node",
     /// The handling node's FIB does not hold the key.
     UnknownFlow = "unknown_flow",
+    /// Nothing in the packet can be pinned to a node of a firewall or NAT: it is IPv6; or it is from outside to a NAT's
+    /// address, and has no port or identifier in a block of ports.
+    NoPin = "no_pin",
+    /// Refused by the firewall or NAT. The counters of its elements tell why.
+    Refused = "refused",
     /// Upstream, but not addressed to the gateway.
     NotForGateway = "not_for_gateway",
     /// Upstream to the gateway, but not GTP-U.

@@ -2,7 +2,7 @@
 
 use super::permit::Permit;
 use super::route_cache::RouteCache;
-use super::{FabricOut, FabricSort, Handle, Probes, Steer, ToPort, Valiant};
+use super::{FabricOut, FabricSort, Handle, Probes, Steer, ToNextHop, ToPort, Valiant};
 use crate::gateway::fabric::health::FabricHealth;
 use crate::gateway::fabric::lease::Lease;
 use crate::gateway::outside::adjacency::Adjacencies;
@@ -27,6 +27,7 @@ pub fn set_adjacencies<P: PacketBuf + 'static>(graph: &mut Graph<P>, adjacencies
         handle.classifier.set_adjacencies(adjacencies);
         handle.tunnels.adjacencies = Arc::clone(adjacencies);
     });
+    graph.each_mut(|to: &mut ToNextHop| to.adjacencies = Arc::clone(adjacencies));
 }
 
 /// Uses these flags of down links.

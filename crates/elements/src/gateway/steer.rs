@@ -60,6 +60,7 @@ element! {
         LINK_LOCAL = DropReason::LinkLocal,
         MULTICAST = DropReason::Multicast,
         NOT_FOR_GATEWAY = DropReason::NotForGateway,
+        NO_PIN = DropReason::NoPin,
         NOT_GTPU = DropReason::NotGtpu,
         GTPU_SIGNALLING = DropReason::GtpuSignalling,
         EXTENSION = DropReason::UnsupportedExtension,

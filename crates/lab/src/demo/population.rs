@@ -79,7 +79,7 @@ impl Population {
     pub fn flow(&self, number: u32) -> Flow {
         let (ue, of_ue) = match self.key_profile {
             KeyProfile::Flow5 => (number / FLOWS_PER_UE, number % FLOWS_PER_UE),
-            KeyProfile::Ue => (number, 0),
+            KeyProfile::Ue | KeyProfile::Inside | KeyProfile::Nat44(_) => (number, 0),
         };
         let of_the_ue = hash(self.seed, salt::UE, u64::from(ue));
         let of_the_flow = hash(self.seed, salt::FLOW, u64::from(number));

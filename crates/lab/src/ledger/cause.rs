@@ -54,6 +54,8 @@ impl DropCause {
             | DropReason::BadFabricMac
             | DropReason::BadProbe
             | DropReason::NotForGateway
+            | DropReason::NoPin
+            | DropReason::Refused
             | DropReason::NotGtpu
             | DropReason::MalformedGtpu
             | DropReason::GtpuSignalling

@@ -64,7 +64,7 @@ impl Pinning {
         let mobile = conversation.mobile();
         let ue = FlowKey::ue(mobile);
         let key = match profile {
-            KeyProfile::Ue => {
+            KeyProfile::Ue | KeyProfile::Inside | KeyProfile::Nat44(_) => {
                 let id = *self.of_mobile.entry(ue).or_insert(next);
                 if id != next {
                     return id;

@@ -143,12 +143,12 @@ impl<'a> Planner<'a> {
         }
         let flow = match self.policy.key_profile {
             KeyProfile::Flow5 => claim.map(|id| self.pinning.of_conversation(id)),
-            KeyProfile::Ue => self.pinning.of_mobile(packet.dst),
+            KeyProfile::Ue | KeyProfile::Inside | KeyProfile::Nat44(_) => self.pinning.of_mobile(packet.dst),
         };
         let Some(flow) = flow else {
             return Outcome::Drops(match self.policy.key_profile {
                 KeyProfile::Flow5 => &[DropCause::NoFirstFragment],
-                KeyProfile::Ue => &[DropCause::NoFlow],
+                KeyProfile::Ue | KeyProfile::Inside | KeyProfile::Nat44(_) => &[DropCause::NoFlow],
             });
         };
         let container = if self.pinning.flow(flow).qfi.is_some() { CONTAINER } else { 0 };

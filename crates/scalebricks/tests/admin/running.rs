@@ -123,7 +123,7 @@ impl Inspect for Window {
             node: u16::from(id.get()),
             nodes: self.config.size.get() as u16,
             architecture: Architecture::ScaleBricks.name().to_owned(),
-            key: self.config.policy.key_profile.name().to_owned(),
+            key: self.config.policy.key_profile.to_string(),
             state: *self.state.lock().unwrap(),
             reasons: self.reasons(),
             uptime_s: self.started.elapsed().as_secs_f64(),
@@ -266,6 +266,7 @@ impl Running {
         let layout = Layout { size, architecture: Architecture::ScaleBricks, gpt: Structure::SetSep, seed };
         let tables = bulk::fill(&layout, [id], 1, &flows.into_iter()).unwrap().remove(0);
         let config = NodeConfig {
+            appliance: None,
             id,
             size,
             policy: Policy::default(),

@@ -140,6 +140,7 @@ impl Process {
         let (near_base_station, base_station) = memory_port_pair(256);
         let (near_fabric, fabric) = memory_port_pair(256);
         let config = NodeConfig {
+            appliance: None,
             id: id(node),
             size,
             policy: Policy { key_profile: KeyProfile::Ue, gateway_address: GATEWAY, ..Policy::default() },

@@ -135,6 +135,7 @@ impl Still {
         let local = LocalStack::new(config, start.elapsed());
         let slow_path = Arc::new(SlowPath::with_errors(local, errors));
         let node_config = NodeConfig {
+            appliance: None,
             id,
             size,
             policy: Policy { key_profile: KeyProfile::Ue, gateway_address: GATEWAY, ..Policy::default() },

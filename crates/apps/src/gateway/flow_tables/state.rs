@@ -2,7 +2,8 @@
 
 use scalebricks_elements::gateway::flow::{BaseStationId, FlowState};
 use scalebricks_tables::FibValue;
-use scalebricks_types::{FlowIndex, FlowKey, NodeId, Qfi, Teid};
+use scalebricks_types::{FlowIndex, FlowKey, KeyProfile, NodeId, Qfi, Teid};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A flow as pinned by a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,31 @@ impl From<&FlowSpec> for PinnedState {
 }
 
 impl FlowSpec {
+    /// The pin of an inside host of a firewall or NAT. Its two keys are the host's address for packets from inside, and for
+    /// packets from outside the address again, or the NAT's block of ports for it, which is computed. The address takes the
+    /// place of the uplink TEID; public address and block that of the downlink TEID and the base station, to be seen.
+    ///
+    /// `None` for 0.0.0.0, for an address that a NAT has no block for, and for a gateway's profile.
+    pub fn of_inside(profile: KeyProfile, inside: Ipv4Addr, node: NodeId) -> Option<Self> {
+        let (key, public, block) = match profile {
+            KeyProfile::Inside => (FlowKey::ue(IpAddr::V4(inside)), Ipv4Addr::UNSPECIFIED, 0),
+            KeyProfile::Nat44(blocks) => {
+                let (public, block) = blocks.of_inside(inside)?;
+                (FlowKey::port_block(public, block), public, block)
+            }
+            KeyProfile::Flow5 | KeyProfile::Ue => return None,
+        };
+        let spec = Self {
+            key,
+            uplink_teid: Teid::new(inside.to_bits()),
+            downlink_teid: Teid::new(public.to_bits()),
+            base_station: BaseStationId(block),
+            qfi: None,
+            node,
+        };
+        (!inside.is_unspecified()).then_some(spec)
+    }
+
     /// The keys of both directions.
     pub fn keys(&self) -> [FlowKey; 2] {
         [self.key, FlowKey::teid(self.uplink_teid)]

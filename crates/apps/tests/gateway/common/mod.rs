@@ -34,6 +34,7 @@ pub fn ue6(n: u32) -> Ipv6Addr {
 
 pub fn key(profile: KeyProfile, n: u32, v6: bool) -> FlowKey {
     match (profile, v6) {
+        (KeyProfile::Inside | KeyProfile::Nat44(_), _) => panic!("keys of gateways only"),
         (KeyProfile::Ue, false) => FlowKey::ue(IpAddr::V4(ue(n))),
         (KeyProfile::Ue, true) => FlowKey::ue(IpAddr::V6(ue6(n))),
         (KeyProfile::Flow5, false) => FlowKey::five_tuple_v4(SERVER, ue(n), 17, 53, 4000),
@@ -86,6 +87,7 @@ pub fn bench_with(flow_count: u32, architecture: Architecture, nodes: usize, pol
     let flows = flows(flow_count, nodes, policy.key_profile);
     let pool = Pool::new(4_096, 60_000).unwrap();
     let config = ClusterConfig {
+        appliance: None,
         size: ClusterSize::new(nodes).unwrap(),
         architecture,
         gpt: Structure::default(),

@@ -101,6 +101,7 @@ pub fn node(
     let ports = NodePorts { internet: Box::new(internet), base_station: Box::new(base_station), fabric };
     let stations: Vec<_> = (0..4).map(station).collect();
     let config = NodeConfig {
+        appliance: None,
         id,
         size: layout.size,
         policy: Policy::default(),

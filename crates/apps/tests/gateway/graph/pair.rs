@@ -69,6 +69,7 @@ impl Pair {
         let stations: Vec<_> = (0..4).map(station).collect();
         let oversize = if answers { Oversize::Icmp } else { Oversize::FragmentOuter };
         let config = || NodeConfig {
+            appliance: None,
             id: HERE,
             size,
             policy: Policy { key_profile: profile, oversize, ..Policy::default() },

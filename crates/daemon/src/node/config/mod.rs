@@ -16,6 +16,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use toml::Spanned;
 
+mod appliance;
 mod control;
 mod engine;
 mod log;
@@ -24,6 +25,7 @@ mod runtime;
 pub(crate) mod sections;
 mod takeover;
 
+pub use appliance::ApplianceFile;
 pub use control::ControlFile;
 pub use engine::{EngineAt, NatsAt, NatsAuth};
 pub use log::LogFile;
@@ -48,6 +50,8 @@ pub struct NodeFile {
     pub seed: HashSeed,
     /// The key of downstream packets.
     pub profile: KeyProfile,
+    /// What handles packets instead of tunnels.
+    pub appliance: Option<ApplianceFile>,
     /// The treatment of packets that do not fit the base-station link.
     pub oversize: Oversize,
     /// Largest IP packet on that link, bytes.
@@ -274,6 +278,11 @@ impl File {
             Some(name) => problems.parse(name, "cluster.key"),
             None => Some(KeyProfile::Flow5),
         };
+        if let Some(key) = self.cluster.key.as_ref()
+            && profile.is_some_and(KeyProfile::is_of_appliance)
+        {
+            problems.add(key.span(), "cluster.key", "not flow5 or ue; [appliance] has keys of its own");
+        }
         let gpt = match &self.cluster.gpt {
             Some(name) => problems.parse(name, "cluster.gpt"),
             None => Some(Structure::default()),
@@ -293,6 +302,10 @@ impl File {
         }
         let routes = ports.as_ref().map(|ports| ports::routes(self.route, ports, problems));
         let workers = workers(self.worker, problems);
+        let (section, key) = (self.appliance.as_ref(), self.cluster.key.as_ref());
+        let appliance = appliance::appliance(section, key, &workers, problems);
+        let profile = appliance.as_ref().map(|(_, profile)| *profile).or(profile);
+        let appliance = appliance.map(|(appliance, _)| appliance);
         let dpdk = dpdk(self.dpdk, problems);
         let probe_every = probe_every(self.fabric.probe_ms.as_ref(), problems);
         let cluster = self.cluster;
@@ -302,6 +315,7 @@ impl File {
             gpt: gpt?,
             seed: seed?,
             profile: profile?,
+            appliance,
             oversize: cluster.oversize,
             base_station_mtu: mtu,
             verify_ipv4_checksum: cluster.verify_ipv4_checksum,

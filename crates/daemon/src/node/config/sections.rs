@@ -22,6 +22,7 @@ pub(super) struct File {
     pub fabric: Fabric,
     pub admin_tcp: Option<AdminTcp>,
     pub control: Option<Control>,
+    pub appliance: Option<Spanned<Appliance>>,
     #[serde(default)]
     pub base_station: Vec<Station>,
     #[serde(default)]
@@ -104,6 +105,18 @@ pub(crate) struct Dpdk {
 #[serde(deny_unknown_fields)]
 pub(super) struct Fabric {
     pub probe_ms: Option<Spanned<u64>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Appliance {
+    pub kind: Spanned<String>,
+    pub file: Option<PathBuf>,
+    pub options: Option<String>,
+    pub inside: Option<Spanned<String>>,
+    pub public: Option<Spanned<String>>,
+    pub first_port: Option<u16>,
+    pub block: Option<Spanned<u16>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -340,3 +340,43 @@ fn problems_of_the_control_plane_are_named() {
     let neither = NodeFile::parse(&GOOD.replace("flows = \"flows.csv\"\n", "")).unwrap_err();
     assert!(neither[0].to_string().contains("set one of node.flows"), "{neither:?}");
 }
+
+/// A good file with this section, and without base stations.
+fn with_appliance(section: &str) -> Result<NodeFile, Vec<String>> {
+    let stations = "[[base_station]]\naddress = \"10.9.0.1\"\n";
+    assert!(GOOD.contains(stations));
+    let parsed = NodeFile::parse(&format!("{}[appliance]\n{section}", GOOD.replacen(stations, "", 1)));
+    parsed.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn an_appliance_brings_its_keys() {
+    use scalebricks_apps::gateway::Appliance;
+    let file = with_appliance("kind = \"firewall\"").unwrap();
+    assert_eq!(file.profile, KeyProfile::Inside);
+    let Some(ApplianceFile::BuiltIn(text)) = file.appliance else { panic!("a firewall is built in") };
+    Appliance::check::<scalebricks_io::Packet>(&text).unwrap();
+    let nat = "kind = \"nat44\"\ninside = \"10.1.0.0/24\"\npublic = \"192.0.2.0/30\"";
+    let file = with_appliance(nat).unwrap();
+    assert_eq!(file.profile.to_string(), "nat44:10.1.0.0/24:192.0.2.0/30:1024:512");
+    let file = with_appliance(&format!("{nat}\nblock = 2048\nfile = \"nat.click\"")).unwrap();
+    assert_eq!(file.appliance, Some(ApplianceFile::File("nat.click".into())));
+    assert_eq!(with_appliance("kind = \"gtp\"").unwrap().appliance, None);
+}
+
+#[test]
+fn a_wrong_appliance_is_refused() {
+    for (section, what) in [
+        ("kind = \"router\"", "appliance.kind: 'router' is not gtp, firewall or nat44"),
+        ("kind = \"nat44\"", "appliance.inside: a NAT needs it"),
+        (
+            "kind = \"nat44\"\ninside = \"10.1.0.0/16\"\npublic = \"192.0.2.0/30\"",
+            "appliance.block: 65536 inside addresses need more than the 504 blocks",
+        ),
+        ("kind = \"gtp\"\noptions = \"x\"", "appliance: a gateway of tunnels has no other keys here"),
+        ("kind = \"firewall\"\n[worker]\nmode = \"split\"", "appliance: an appliance has one worker"),
+    ] {
+        let problems = with_appliance(section).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.contains(what)), "{section}: {problems:?}");
+    }
+}

@@ -13,12 +13,14 @@ use crate::gateway::packet::policy::Policy;
 use crate::gateway::reason::DropReason;
 use crate::gateway::role::PortRole;
 use scalebricks_tables::hashing::BatchHasher;
-use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile};
+use scalebricks_types::{FiveTuple, FlowKey, HashSeed, KeyHash, KeyHasher, KeyProfile, PortBlocks};
 use scalebricks_wire::ethernet;
 use scalebricks_wire::gtpu::{self, Gtpu, MessageType, extension};
 use scalebricks_wire::scope::is_link_local;
 use scalebricks_wire::transport::{UDP_HEADER_LEN, Udp};
-use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol};
+use scalebricks_wire::{
+    IpPacket, IpSummary, ParseError, icmp, ipv4_header_checksum_ok, parse_frame, parse_ip, protocol,
+};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -174,6 +176,7 @@ impl Classifier {
         }
         match output {
             OutputPort::BaseStation => self.downstream(&packet, l3_offset, now),
+            OutputPort::Internet if self.profile.is_of_appliance() => self.from_inside(&packet, l3_offset),
             OutputPort::Internet => self.upstream(&packet, l3_offset),
         }
     }
@@ -190,6 +193,20 @@ impl Classifier {
         let datagram = DatagramId::of(ip);
         let key = match (self.profile, datagram) {
             (KeyProfile::Ue, _) => FlowKey::ue(ip.dst),
+            (KeyProfile::Inside, _) if ip.is_ipv4() => FlowKey::ue(ip.dst),
+            (KeyProfile::Inside, _) => return Err(DropReason::NoPin),
+            (KeyProfile::Nat44(blocks), Some(datagram))
+                if ip.is_later_fragment() && is_public(&blocks, ip.dst) =>
+            {
+                self.fragments.flow(&datagram, now).ok_or(DropReason::FragmentWithoutFirst)?
+            }
+            (KeyProfile::Nat44(blocks), datagram) => {
+                let key = port_block(packet, &blocks)?;
+                if let Some(datagram) = datagram {
+                    self.fragments.learn(datagram, key, now);
+                }
+                key
+            }
             (KeyProfile::Flow5, Some(datagram)) if ip.is_later_fragment() => {
                 self.fragments.flow(&datagram, now).ok_or(DropReason::FragmentWithoutFirst)?
             }
@@ -210,6 +227,27 @@ impl Classifier {
             again: false,
         };
         Ok((parsed, key))
+    }
+
+    /// A packet from an inside host, whole or a fragment.
+    fn from_inside(&self, packet: &IpPacket<'_>, l3_offset: usize) -> Classified {
+        let ip = &packet.summary;
+        if self.own.contains(&ip.dst) {
+            return Err(DropReason::ForThisNode);
+        }
+        if is_link_local(ip.dst) || self.is_strict && is_link_local(ip.src) {
+            return Err(DropReason::LinkLocal);
+        }
+        let IpAddr::V4(inside) = ip.src else { return Err(DropReason::NoPin) };
+        let parsed = Parsed {
+            output: OutputPort::Internet,
+            user_offset: l3_offset as u16, // at most 22: Ethernet and two tags
+            user_len: ip.total_len as usize,
+            traffic_class: ip.dscp_ecn,
+            datagram: DatagramId::of(ip).map(|d| self.datagram_hash.hash_one(d)),
+            again: false,
+        };
+        Ok((parsed, FlowKey::inside(inside)))
     }
 
     fn upstream(&self, packet: &IpPacket<'_>, l3_offset: usize) -> Classified {
@@ -254,6 +292,51 @@ fn downstream_tuple(packet: &IpPacket<'_>) -> FiveTuple {
         Some(Ok(quoted)) => quoted.five_tuple().reversed(),
         _ => packet.summary.five_tuple(),
     }
+}
+
+fn is_public(blocks: &PortBlocks, address: IpAddr) -> bool {
+    matches!(address, IpAddr::V4(address) if blocks.is_public(address))
+}
+
+/// The port block that a packet from outside belongs to: by its destination port; for an ICMP query or reply by its
+/// identifier (RFC 5508 §3.1); for an ICMP error by the source port or identifier of the packet that it quotes (§4.2).
+fn port_block(packet: &IpPacket<'_>, blocks: &PortBlocks) -> Result<FlowKey, DropReason> {
+    let ip = &packet.summary;
+    let IpAddr::V4(public) = ip.dst else { return Err(DropReason::NoPin) };
+    if !blocks.is_public(public) {
+        return Err(DropReason::NotForGateway);
+    }
+    let port = match packet.quoted() {
+        Some(Ok(quoted)) => match quoted.ports {
+            Some((own, _)) => Some(own),
+            None => quoted_identifier(packet.l4(), &quoted),
+        },
+        Some(Err(_)) => None,
+        None => ip.ports.map(|(_, own)| own).or_else(|| identifier(ip.protocol, packet.l4())),
+    };
+    let block = port.and_then(|port| blocks.of_public(public, port)).ok_or(DropReason::NoPin)?;
+    Ok(FlowKey::port_block(public, block))
+}
+
+/// The identifier of an ICMP message that has one: echo, timestamp, information, address mask (RFC 792, RFC 950).
+fn identifier(protocol: u8, l4: &[u8]) -> Option<u16> {
+    const WITH_IDENTIFIER: [u8; 8] = [0, 8, 13, 14, 15, 16, 17, 18];
+    match l4 {
+        &[kind, _, _, _, high, low, ..]
+            if protocol == protocol::ICMPV4 && WITH_IDENTIFIER.contains(&kind) =>
+        {
+            Some(u16::from_be_bytes([high, low]))
+        }
+        _ => None,
+    }
+}
+
+/// The identifier of an ICMP message that an ICMP error quotes.
+fn quoted_identifier(error: &[u8], quoted: &IpSummary) -> Option<u16> {
+    if quoted.is_later_fragment() {
+        return None;
+    }
+    identifier(quoted.protocol, error.get(icmp::HEADER_LEN..)?.get(usize::from(quoted.l4_offset)..)?)
 }
 
 fn frame_error(error: ParseError) -> DropReason {

@@ -3,6 +3,8 @@
 //!
 //! - downstream, keyed by five-tuple: IPv4 without options, with ports;
 //! - downstream, keyed by UE: IPv4 without options, or IPv6 without extension headers;
+//! - downstream, keyed by a NAT's port block: IPv4 without options, with ports;
+//! - from an inside host, keyed by its address: IPv4 without options;
 //! - upstream: IPv4 without options with a G-PDU that has no extension header except a PDU session container.
 //!
 //! All other packets, and all malformed ones, go to the full parsers, which give the reason. For every packet that the
@@ -13,7 +15,7 @@ mod tests;
 
 use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::outside::local_addrs::LocalAddresses;
-use scalebricks_types::{FlowKey, KeyProfile, Teid};
+use scalebricks_types::{FlowKey, KeyProfile, PortBlocks, Teid};
 use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, HEADER_LEN as ETHERNET_LEN};
 use scalebricks_wire::gtpu::PORT;
 use scalebricks_wire::gtpu::extension::kind::{NONE, PDU_SESSION_CONTAINER};
@@ -177,7 +179,39 @@ fn downstream_ue(frame: &[u8], own: &LocalAddresses, verify_checksum: bool) -> O
     Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
 }
 
-/// The same for IPv6, keyed by its /64.
+/// A packet from outside, keyed by the NAT's block of its destination port.
+#[inline(always)]
+fn downstream_block(
+    frame: &[u8],
+    blocks: &PortBlocks,
+    own: &LocalAddresses,
+    verify_checksum: bool,
+) -> Option<Plain> {
+    let headers = headers(frame.first_chunk()?)?;
+    let user_len = headers.plain_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
+    if own.v4().iter().any(|own| u32::from_le_bytes(*own) == headers.dst()) {
+        return None;
+    }
+    let public = Ipv4Addr::from(u32::from_be(headers.dst()));
+    let block = blocks.of_public(public, headers.ports()[1])?;
+    let (key, traffic_class) = (FlowKey::port_block(public, block), headers.traffic_class());
+    Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
+}
+
+/// A packet from an inside host, keyed by its source address, not for the node's own addresses.
+#[inline(always)]
+fn from_inside(frame: &[u8], own: &LocalAddresses, verify_checksum: bool) -> Option<Plain> {
+    let headers = headers(frame.first_chunk()?)?;
+    let user_len = headers.unicast_len(frame.len() - ETHERNET_LEN, verify_checksum)?;
+    if own.v4().iter().any(|own| u32::from_le_bytes(*own) == headers.dst()) {
+        return None;
+    }
+    let inside = Ipv4Addr::from(u32::from_be((headers.source >> 32) as u32));
+    let (key, traffic_class) = (FlowKey::inside(inside), headers.traffic_class());
+    Some(Plain { key, user_offset: ETHERNET_LEN as u16, user_len, traffic_class })
+}
+
+/// A downstream IPv6 packet, keyed by its /64.
 #[inline(always)]
 fn downstream_ue_v6(frame: &[u8], own: &LocalAddresses) -> Option<Plain> {
     let head: &[u8; ETHERNET_LEN + IPV6_LEN] = frame.first_chunk()?;
@@ -262,6 +296,18 @@ pub(crate) fn of(
     match (output, profile) {
         (OutputPort::BaseStation, KeyProfile::Flow5) => downstream(frame, own, verify_checksum),
         (OutputPort::BaseStation, KeyProfile::Ue) => downstream_ue(frame, own, verify_checksum),
-        (OutputPort::Internet, _) => upstream(frame, gateway, verify_checksum),
+        (OutputPort::BaseStation, KeyProfile::Inside) => {
+            headers(frame.first_chunk()?)?; // IPv6 has no pins
+            downstream_ue(frame, own, verify_checksum)
+        }
+        (OutputPort::BaseStation, KeyProfile::Nat44(blocks)) => {
+            downstream_block(frame, &blocks, own, verify_checksum)
+        }
+        (OutputPort::Internet, KeyProfile::Inside | KeyProfile::Nat44(_)) => {
+            from_inside(frame, own, verify_checksum)
+        }
+        (OutputPort::Internet, KeyProfile::Flow5 | KeyProfile::Ue) => {
+            upstream(frame, gateway, verify_checksum)
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Reads the base stations and next hops; writes the packet's headers and the flow's counters.
 
 use crate::gateway::config::NodeConfig;
+use crate::gateway::fabric::mac::OutputPort;
 use crate::gateway::flow::{FlowCounters, FlowState};
 use crate::gateway::outside::adjacency::{Adjacencies, NextHop};
 use crate::gateway::packet::classify::Parsed;
@@ -257,10 +258,29 @@ impl Tunnels {
     }
 }
 
+impl Tunnels {
+    /// For an appliance: trims a packet to the user's IP packet behind room for an Ethernet header, and counts it.
+    pub(crate) fn cut_to_user<P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        parsed: &Parsed,
+        flow: &FlowState,
+    ) -> Result<(), DropReason> {
+        match cut_out(packet, parsed, ethernet::HEADER_LEN) {
+            Ok(()) => {}
+            Err(TunnelOutcome::Dropped(reason)) => return Err(reason),
+            Err(_) => return Err(DropReason::NoBuffer),
+        }
+        let is_upstream = parsed.output == OutputPort::Internet;
+        self.counters.count(flow.index, is_upstream, parsed.user_len);
+        Ok(())
+    }
+}
+
 /// Prefetches the cache line before the packet where its tunnel headers will be written, if any.
 #[inline(always)]
 pub(crate) fn prefetch_tunnel<P: PacketBuf>(packet: &P, parsed: &Parsed) {
-    if parsed.output == crate::gateway::fabric::mac::OutputPort::BaseStation {
+    if parsed.output == OutputPort::BaseStation {
         prefetch_headers(packet.data());
     }
 }

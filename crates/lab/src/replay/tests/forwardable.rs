@@ -195,6 +195,7 @@ fn forwardable(file: &Path, key: KeyProfile, verifies_checksums: bool) -> u64 {
             upstream_of_first.insert(datagram, is_upstream);
         }
         let has_flow = match (is_upstream, key) {
+            (_, KeyProfile::Inside | KeyProfile::Nat44(_)) => unreachable!("not compared"),
             (Some(true), _) => true,
             (is_upstream, KeyProfile::Flow5) => is_upstream.is_some(),
             (_, KeyProfile::Ue) => ues.contains(&ue(packet.dst)),

@@ -7,12 +7,14 @@
 //! | `tunnel`, `secrets` | two ends of an ESP tunnel, and what can be read between them |
 //! | `strongswan` | strongSwan as the far end of our tunnel |
 //! | `cluster` | a cluster router of four nodes, and failures of links and nodes |
+//! | `flows` | a firewall and a NAT of four nodes, a drain and a death |
 //! | [`machines`] | namespaces, cables, addresses, routes |
 //! | [`process`] | routers as processes, and their counters |
 //! | [`results`] | the report |
 
 pub mod args;
 mod cluster;
+mod flows;
 pub mod machines;
 pub mod process;
 pub mod results;
@@ -44,11 +46,13 @@ pub enum Scenario {
     Strongswan,
     /// A cluster router of four nodes
     Cluster,
+    /// A firewall and a NAT of four nodes
+    Flows,
 }
 
 impl Scenario {
     /// All, in the order in which they run.
-    const ALL: [Self; 4] = [Self::Routing, Self::Tunnel, Self::Strongswan, Self::Cluster];
+    const ALL: [Self; 5] = [Self::Routing, Self::Tunnel, Self::Strongswan, Self::Cluster, Self::Flows];
 
     const fn name(self) -> &'static str {
         match self {
@@ -56,6 +60,7 @@ impl Scenario {
             Self::Tunnel => "tunnel",
             Self::Strongswan => "strongswan",
             Self::Cluster => "cluster",
+            Self::Flows => "flows",
         }
     }
 
@@ -66,6 +71,7 @@ impl Scenario {
             Self::Tunnel => tunnel::check(run).map(|()| None),
             Self::Strongswan => strongswan::check(run),
             Self::Cluster => cluster::check(run),
+            Self::Flows => flows::check(run),
         }
     }
 }
