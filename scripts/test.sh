@@ -233,7 +233,7 @@ stage_lab() {
     # Faults run separately, because a broken link stays visible in the kernels' counters; there, flows come from the
     # control plane. The outages below are one per guarantee; docs/outages.md has all.
     local outages=control-pair,internet-link,ran-switch,worker-stopped,node-killed,node-drained,log-lost-at-restart,second-death,isolation
-    local routers=routing,tunnel,strongswan,cluster
+    local routers=routing,tunnel,strongswan,cluster,flows
     # This stage checks packets, not rates, so the program built for the tests is sufficient.
     stage_build || return
     local -x SCALEBRICKS=$BUILT/scalebricks

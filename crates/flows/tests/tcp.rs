@@ -254,6 +254,22 @@ fn connections_are_picked_up_midway_on_request_only() {
     script.accept(Reverse, ack(CLIENT + 1, SERVER + 1), State::Established);
 }
 
+/// What the endpoints had sent elsewhere is acknowledged after the pick-up: the first segment seen was a probe of a closed
+/// window, or repeats what the peer has, except for its first part.
+#[test]
+fn a_connection_picked_up_midway_goes_on_from_a_probe_or_a_retransmission() {
+    let picking = Config { pick_up: true, ..in_path() };
+    let probe = ack(SERVER - 1, CLIENT);
+    for (first, acknowledged) in [(probe, SERVER), (data(SERVER - 5_000, CLIENT, 1_000), SERVER)] {
+        let mut script = Script::new(picking);
+        script.accept(Reverse, first, State::Established).has(Anomaly::PickedUp);
+        script.accept(Forward, ack(CLIENT, acknowledged), State::Established).has(Anomaly::AckOfUnseen);
+        script.accept(Reverse, data(SERVER, CLIENT, 1_000), State::Established).has_nothing();
+        script.accept(Forward, ack(CLIENT, SERVER + 1_000), State::Established).has_nothing();
+        script.refuse(Forward, ack(CLIENT, SERVER + 1_000 + (1 << 30)), Anomaly::AckOfUnsent);
+    }
+}
+
 #[test]
 fn captures_may_lack_packets() {
     let mut script = Script::new(capture());

@@ -148,7 +148,11 @@ mod tests {
     #[test]
     fn a_wrong_configuration_is_refused_and_its_line_told() {
         for (text, told) in [
-            ("elementclass Appliance { input[0] -> Quue; }", "appliance:1:"),
+            (
+                "elementclass Appliance { input[0], input[1] => output[0], output[1]; Idle -> Quue -> [2] output; }",
+                "Quue",
+            ),
+            ("elementclass Appliance { input[0] -> Discard; }", "`appliance` has no input 1"),
             ("elementclass Firewall { input -> output; }", "Appliance"),
             (
                 "elementclass Appliance { input[0], input[1] => output[0], output[1]; Idle -> [2] output; }\nx :: Idle -> Discard;",

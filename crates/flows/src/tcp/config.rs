@@ -6,7 +6,8 @@ use std::time::Duration;
 /// Where the packets are seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Vantage {
-    /// Every packet passes here, as in a firewall: an acknowledgment of unseen data is forged.
+    /// Every packet passes here, as in a firewall: an acknowledgment of unseen data is forged, unless the connection was
+    /// picked up midway.
     #[default]
     InPath,
     /// A copy of the packets, which may have lost some, as in a capture: an acknowledgment within the window is believed and
@@ -19,7 +20,9 @@ pub enum Vantage {
 pub struct Config {
     /// Where the packets are seen.
     pub vantage: Vantage,
-    /// Track connections whose handshake was not seen: after a restart, or when another node's flows move here.
+    /// Track connections whose handshake was not seen: after a restart, or when another node's flows move here. The first
+    /// segments seen may repeat old data or probe a closed window, so an acknowledgment of up to a window of unseen data is
+    /// believed in such a connection.
     pub pick_up: bool,
     /// Lifetimes by state.
     pub timeouts: Timeouts,

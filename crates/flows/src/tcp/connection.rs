@@ -255,6 +255,7 @@ impl Connection {
         config: &Config,
         anomalies: &mut EventSet<Anomaly>,
     ) -> Result<(), Anomaly> {
+        let is_picked_up = self.is_picked_up;
         let (side, peer) = self.sides(from);
         match segment.options.timestamps {
             Some(timestamps) if side.is_old_timestamp(timestamps.value, seconds) => {
@@ -268,7 +269,8 @@ impl Connection {
         }
         check_sequence(side, peer, segment, config)?;
         if segment.has(TcpFlags::ACK) {
-            check_acknowledgment(side, peer, segment, config, anomalies)?;
+            let saw_all = config.vantage == Vantage::InPath && !is_picked_up;
+            check_acknowledgment(side, peer, segment, saw_all, anomalies)?;
         }
         let end = segment.end();
         if side.has(side::FIN) && is_after(end, side.end) || moves_the_end(side, segment) {
@@ -302,7 +304,7 @@ impl Connection {
         let (side, peer) = self.sides(from);
         side.store_timestamp(peer, segment, seconds);
         if segment.has(TcpFlags::ACK) {
-            // In a capture it may acknowledge what was not seen.
+            // It may acknowledge what was not seen.
             peer.next = later(peer.next, segment.acknowledgment);
             side.advertise(peer, segment);
         }
@@ -370,11 +372,12 @@ fn check_sequence(side: &Side, peer: &Side, segment: &Segment, config: &Config) 
 }
 
 /// RFC 5961 §5.2: an acknowledgment is acceptable from the largest window before what was acknowledged to what was sent.
+/// Unless all data was seen, that may be a window more than was seen.
 fn check_acknowledgment(
     side: &Side,
     peer: &Side,
     segment: &Segment,
-    config: &Config,
+    saw_all: bool,
     anomalies: &mut EventSet<Anomaly>,
 ) -> Result<(), Anomaly> {
     /// Smallest of the largest windows that bound the age of acknowledgments, octets.
@@ -386,7 +389,7 @@ fn check_acknowledgment(
     let unseen = distance(ack, peer.next);
     if unseen > 0 {
         let most = side.max_window.max(1 << 16);
-        if config.vantage == Vantage::InPath || unseen.unsigned_abs() > most {
+        if saw_all || unseen.unsigned_abs() > most {
             return Err(Anomaly::AckOfUnsent);
         }
         anomalies.insert(Anomaly::AckOfUnseen);

@@ -364,6 +364,7 @@ fn memory_is_what_was_asked_for() {
 
 /// For keys in the table and absent keys, while the table has one store and while it grows.
 #[test]
+#[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe beyond the model tests")]
 fn the_lines_told_of_a_key_are_those_that_its_lookup_reads() {
     fn assert_told<const K: usize>(table: &CuckooTable<K, 1, TestHasher>, n: u64) {
         let key = key::<K>(n);

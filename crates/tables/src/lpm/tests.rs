@@ -270,8 +270,8 @@ proptest! {
 /// The default route of a full root, one prefix for each length, and removal from both ends.
 #[test]
 fn every_length_has_its_place() {
-    let roots = [8, if cfg!(miri) { 9 } else { 24 }];
-    for layout in roots.into_iter().flat_map(|root_bits| BOTH.map(|bytes| (root_bits, bytes))) {
+    let roots: &[u8] = if cfg!(miri) { &[9] } else { &[8, 24] };
+    for layout in roots.iter().copied().flat_map(|root_bits| BOTH.map(|bytes| (root_bits, bytes))) {
         let (lpm, mut twin) = (table::<Ipv4Addr>(layout, 1 << 14), Reference::new());
         let address = Ipv4Addr::new(10, 170, 170, 170);
         for length in [0, 32, 1, 31, 8, 24, 25, 9, 16, 30, 17, 23] {
@@ -279,7 +279,9 @@ fn every_length_has_its_place() {
             assert_eq!(lpm.insert(prefix, hop(length.into())), Ok(None));
             twin.insert(prefix, hop(length.into()));
         }
-        let others = (0..32).map(|bit| Ipv4Addr::from(u32::from(address) ^ 1 << bit));
+        let others = (0..32)
+            .step_by(if cfg!(miri) { 5 } else { 1 })
+            .map(|bit| Ipv4Addr::from(u32::from(address) ^ 1 << bit));
         let addresses: Vec<_> = others.chain([address]).collect();
         while let Some(&(prefix, _)) = twin.0.get(twin.0.len() / 2) {
             check(&lpm, &twin, &addresses).unwrap();

@@ -359,7 +359,7 @@ fn an_appliance_brings_its_keys() {
     let nat = "kind = \"nat44\"\ninside = \"10.1.0.0/24\"\npublic = \"192.0.2.0/30\"";
     let file = with_appliance(nat).unwrap();
     assert_eq!(file.profile.to_string(), "nat44:10.1.0.0/24:192.0.2.0/30:1024:512");
-    let file = with_appliance(&format!("{nat}\nblock = 2048\nfile = \"nat.click\"")).unwrap();
+    let file = with_appliance(&format!("{nat}\nblock = 256\nfile = \"nat.click\"")).unwrap();
     assert_eq!(file.appliance, Some(ApplianceFile::File("nat.click".into())));
     assert_eq!(with_appliance("kind = \"gtp\"").unwrap().appliance, None);
 }

@@ -153,6 +153,7 @@ fn expiry_and_growth_go_together() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe beyond the model tests")]
 fn memory_is_stated_by_part() {
     let mut records = Records::new();
     let _ = records.reserve::<[u64; 4]>();

@@ -187,6 +187,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe beyond the model tests")]
 fn what_is_refused_changes_nothing() {
     let params = params(200, 3, 2);
     let mut shared =
@@ -220,6 +221,7 @@ fn what_is_refused_changes_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
 fn one_in_two_shapes_is_no_graph_of_several() {
     let mut control = OthelloBuilder::new(params(200, 3, 2)).build(&entries(200, 3, 0)).unwrap();
     control.reshape(control.params().with_ranges(9).unwrap()).unwrap();

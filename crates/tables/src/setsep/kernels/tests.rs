@@ -79,7 +79,12 @@ fn in_tile<W: Word>(groups: &[GroupKeys], params: &Params, isa: Isa) -> Vec<W> {
 fn every_load_and_width_equals_the_definition() {
     for dense in [false, true] {
         let most = if dense { 66 } else { 34 };
-        for bits in (1..=8).step_by(if cfg!(miri) { 7 } else { 1 }) {
+        let widths = match (cfg!(miri), dense) {
+            (false, _) => 1..=8,
+            (true, false) => 1..=1,
+            (true, true) => 8..=8,
+        };
+        for bits in widths {
             let loads = (0..=if cfg!(miri) { 9 } else { most }).step_by(if cfg!(miri) { 9 } else { 1 });
             let groups: Vec<_> = loads.map(|load| group(load, load << 32 | 5, bits, false)).collect();
             let unsolved = check(&groups, &params(dense, bits, 77));

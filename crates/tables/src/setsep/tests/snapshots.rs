@@ -30,6 +30,7 @@ fn every_damage_is_noticed() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "slow under the interpreter, and nothing unsafe")]
 fn impossible_parameters_are_named() {
     let mut wide = bytes_of(&small().export());
     wide[13] = 9;

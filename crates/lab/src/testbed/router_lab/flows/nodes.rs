@@ -126,6 +126,8 @@ pub struct Cluster<'a> {
     pub kind: Kind,
     machines: Machines<'a>,
     nodes: BTreeMap<u8, Process>,
+    /// What was dropped at the start, by node, element and reason.
+    dropped: BTreeMap<(u8, String, String), u64>,
 }
 
 impl<'a> Cluster<'a> {
@@ -140,7 +142,28 @@ impl<'a> Cluster<'a> {
         let ready = launched
             .into_iter()
             .map(|(node, process)| Ok((node, process.await_word(READY, machines.0.interrupt)?)));
-        Ok(Self { kind, machines, nodes: ready.collect::<Result<_, LabError>>()? })
+        let nodes = ready.collect::<Result<_, LabError>>()?;
+        Ok(Self { kind, machines, nodes, dropped: BTreeMap::new() })
+    }
+
+    /// Takes what nodes have dropped until now as drops of the start: until its socket is bound to an interface, DPDK's
+    /// driver takes frames of all of them.
+    ///
+    /// # Errors
+    /// As [`graph`](Self::graph).
+    pub fn note_drops(&mut self) -> Result<(), LabError> {
+        for node in 0..NODES {
+            for element in self.graph(node)?.elements {
+                let of = |(reason, count)| ((node, element.name.clone(), reason), count);
+                self.dropped.extend(element.dropped.into_iter().map(of));
+            }
+        }
+        Ok(())
+    }
+
+    /// What an element had dropped for a reason at [`note_drops`](Self::note_drops).
+    pub fn dropped_at_start(&self, node: u8, element: &str, reason: &str) -> u64 {
+        self.dropped.get(&(node, element.to_owned(), reason.to_owned())).copied().unwrap_or(0)
     }
 
     /// Pins inside hosts to nodes, and waits until all nodes know.
