@@ -111,8 +111,9 @@ fn a_table_stays_what_it_is() {
     assert_eq!(refused.to_string(), "\"bloom\" is not setsep or othello");
 }
 
-/// Either table through the one interface; a dozen keys, few updates and one reshape: for the interpreter.
+/// Either table through the one interface; a dozen keys, few updates and one reshape.
 #[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter; both structures have such a test of their own")]
 fn a_reader_beside_a_writer() {
     for structure in Structure::ALL {
         let params = params(structure, 12, 2);
