@@ -107,6 +107,10 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
         self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
     }
 
+    fn is_dry(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     fn pull_packets(
         &mut self,
         _: usize,

@@ -185,6 +185,10 @@ impl<P: PacketBuf + 'static> Element<P> for ToDevice<P> {
         }
     }
 
+    fn only_pulls(&self) -> bool {
+        true
+    }
+
     fn end(&mut self, _: &mut Frame<P>, out: &mut Out<'_>) {
         if let Open::Port(port, waiting) = &mut self.open {
             if !waiting.is_empty() {

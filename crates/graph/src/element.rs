@@ -252,6 +252,16 @@ pub trait Element<P: PacketBuf>: Control {
         None
     }
 
+    /// Whether there is nothing to pull from it now. `false` if it does not know.
+    fn is_dry(&self) -> bool {
+        false
+    }
+
+    /// Whether [`begin`](Self::begin) does nothing while all elements that it pulls from are [dry](Self::is_dry).
+    fn only_pulls(&self) -> bool {
+        false
+    }
+
     /// Opens the devices and files that it works with. Called once by [`Graph::open`](crate::Graph::open) on the
     /// control thread, before it runs. Not called for an element that takes over its predecessor's state.
     ///

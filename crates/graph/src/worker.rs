@@ -315,6 +315,8 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             let came = (self.frame.used() + self.frame.sent()).saturating_sub(used);
             swap(&mut node.sent, &mut self.frame.outs);
             came
+        } else if self.is_idle(at) {
+            0
         } else {
             self.begin_and_pull(at)
         };
@@ -326,6 +328,13 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 self.all_busy = if was_busy { self.all_busy - 1 } else { self.all_busy + 1 };
             }
         }
+    }
+
+    /// Whether an element has nothing to do at the beginning of a turn, since there is nothing to pull.
+    fn is_idle(&self, at: usize) -> bool {
+        let nodes = &self.graph.nodes;
+        let mut edges = nodes[at].pulls.iter().flatten();
+        nodes[at].element.only_pulls() && edges.all(|edge| nodes[usize::from(edge.node)].element.is_dry())
     }
 
     /// Calls `begin` of an element that may pull from others; returns how many packets came. The element is taken out

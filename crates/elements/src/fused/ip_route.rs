@@ -198,6 +198,11 @@ impl<P: PacketBuf> IPRoute<P> {
             }
             forwarded
         };
+        if forwarded == count as u64 {
+            let outs = frame.all_bursts();
+            chunk.packets.drain(..).zip(ways).for_each(|(packet, way)| outs[usize::from(way)].push(packet));
+            return forwarded;
+        }
         for (packet, way) in chunk.packets.drain(..).zip(ways) {
             if way == 0 {
                 leave(packet, 0, frame, out);
