@@ -232,7 +232,7 @@ impl IpRouter {
         );
         match form {
             Form::Click => {
-                line!(text, "from{n} :: FromDevice({device}, BURST 128) -> class{n} :: Classifier(")
+                line!(text, "from{n} :: FromDevice({device}, BURST 128) -> class{n} :: Classifier(");
             }
             Form::Fused => {
                 line!(text, "from{n} :: FromDevice({device}, BURST 128)");
