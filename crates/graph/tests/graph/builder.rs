@@ -293,9 +293,9 @@ fn forks(draft: &Draft<'_, Packet>) -> Vec<Shortcut<Packet>> {
 fn shortcuts_lead_past_elements_unless_they_are_refused_or_their_name_is_taken() {
     let edges = |fuses: bool, names: &[&str]| {
         let fill = |builder: &mut Builder<Packet>| {
-            names.iter().for_each(|name| {
+            for name in names {
                 builder.declare(name, "Pass", &[]);
-            });
+            }
             builder.fuses(fuses);
         };
         let mut registry = registry();
