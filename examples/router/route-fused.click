@@ -12,10 +12,10 @@ other :: Discard;
 never :: Discard;
 here :: Discard;
 
-out1 :: Queue(1000) -> to1 :: ToDevice(eth0);
+out1 :: Queue(1000) -> to1 :: ToDevice(eth0, BURST 128);
 arp1 :: ARPQuerier(port1) -> out1;
 nd1 :: IP6NDSolicitor(port1, port1) -> out1;
-out2 :: Queue(1000) -> to2 :: ToDevice(eth1);
+out2 :: Queue(1000) -> to2 :: ToDevice(eth1, BURST 128);
 arp2 :: ARPQuerier(port2) -> out2;
 nd2 :: IP6NDSolicitor(port2, port2) -> out2;
 

@@ -12,10 +12,10 @@ other :: Discard;
 never :: Discard;
 here :: Discard;
 
-out1 :: Queue(1000) -> to1 :: ToDevice(eth0);
+out1 :: Queue(1000) -> to1 :: ToDevice(eth0, BURST 128);
 arp1 :: ARPQuerier(port1) -> out1;
 nd1 :: IP6NDSolicitor(port1, port1) -> out1;
-out2 :: Queue(1000) -> to2 :: ToDevice(eth1);
+out2 :: Queue(1000) -> to2 :: ToDevice(eth1, BURST 128);
 arp2 :: ARPQuerier(port2) -> out2;
 nd2 :: IP6NDSolicitor(port2, port2) -> out2;
 
@@ -74,7 +74,7 @@ limit2[1] -> ICMP6Error(port2, timeexceeded, PAINTED $SOURCES6) -> routes6;
 size2[1] -> ICMP6Error(port2, toobig, PMTU 1500, PAINTED $SOURCES6) -> routes6;
 
 // Port 1 receives: ARP requests, ARP replies, neighbour solicitations and advertisements, IPv4, IPv6, others.
-from1 :: FromDevice(eth0) -> class1 :: Classifier(
+from1 :: FromDevice(eth0, BURST 128) -> class1 :: Classifier(
     12/0806 20/0001, 12/0806 20/0002, 12/86dd 20/3aff 54/87, 12/86dd 20/3aff 54/88, 12/0800, 12/86dd, -);
 class1[0] -> ARPResponder(port1) -> out1;
 class1[1] -> [1] arp1;
@@ -85,7 +85,7 @@ class1[5] -> HostEtherFilter(port1, DROP_OTHER true) -> Paint(1) -> ip6;
 class1[6] -> other;
 
 // Port 2 receives: ARP requests, ARP replies, neighbour solicitations and advertisements, IPv4, IPv6, others.
-from2 :: FromDevice(eth1) -> class2 :: Classifier(
+from2 :: FromDevice(eth1, BURST 128) -> class2 :: Classifier(
     12/0806 20/0001, 12/0806 20/0002, 12/86dd 20/3aff 54/87, 12/86dd 20/3aff 54/88, 12/0800, 12/86dd, -);
 class2[0] -> ARPResponder(port2) -> out2;
 class2[1] -> [1] arp2;

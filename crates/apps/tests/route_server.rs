@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use scalebricks_apps::click::Router;
 use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
 use scalebricks_apps::router::server::{Form, Interface, IpRouter, ServerError, forward};
-use scalebricks_graph::{Clock, Ledger, Worker};
+use scalebricks_graph::tap::{Selection, Taps};
+use scalebricks_graph::{Builder, Clock, Ledger, Worker};
 use scalebricks_io::{BURST, MemoryPort, Packet, PacketBuf, Pool, memory_port_pair};
 use scalebricks_wire::arp::{Arp, Operation};
 use scalebricks_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV6, header};
@@ -73,11 +74,17 @@ impl Running {
 
     /// Over devices `eth1`, `eth2`, ….
     pub(crate) fn over(text: &str, ports: usize) -> Self {
+        Self::with(text, ports, true)
+    }
+
+    /// With the registry's fusions and shortcuts, or element by element.
+    fn with(text: &str, ports: usize, fuses: bool) -> Self {
         let registry = scalebricks_elements::registry::<Packet>();
         let router =
             Router::read("r.click", text.as_bytes(), &[], &registry).unwrap_or_else(|e| panic!("{e}"));
-        let mut ledger = Ledger::new();
-        let mut graph = router.graph(&registry, &mut ledger).unwrap_or_else(|e| panic!("{e}"));
+        let (mut ledger, mut builder) = (Ledger::new(), Builder::new());
+        router.declare_in(builder.fuses(fuses));
+        let mut graph = builder.build(&registry, &mut ledger).unwrap_or_else(|e| panic!("{e}"));
         let mut devices = Devices::new(Clock::Wall);
         let mut near = Vec::new();
         for port in 1..=ports {
@@ -161,6 +168,26 @@ impl Running {
     /// The sum of a counter.
     pub(crate) fn count(&self, counter: &str) -> u64 {
         self.ledger.snapshot().into_iter().filter_map(|counted| counted.get(counter)).sum()
+    }
+
+    /// All counters and drops of all elements that are configured, except how many batches they had.
+    fn counters(&self) -> BTreeMap<(String, &'static str), u64> {
+        let mut all = BTreeMap::new();
+        for counted in self.ledger.snapshot().into_iter().filter(|counted| counted.spec.class != "IPRoute") {
+            let counters = counted.counters().map(|(spec, value)| (spec.name, value));
+            for (name, value) in counters.chain(counted.drops().map(|(spec, value)| (spec.name, value))) {
+                if name != "batches" {
+                    all.insert((counted.element.to_string(), name), value);
+                }
+            }
+        }
+        all
+    }
+
+    /// Reads a handler of each port's queue.
+    fn queues(&mut self, handler: &str) -> Vec<String> {
+        let graph = self.worker.graph_mut();
+        (1..=PORTS).map(|port| graph.read(&format!("out{port}"), handler).unwrap()).collect()
     }
 
     fn forwarded(&self) -> u64 {
@@ -261,7 +288,7 @@ fn frames() -> impl Strategy<Value = Vec<(usize, Vec<u8>)>> {
             }
             (from, frame)
         });
-    // No more than a burst of a port, which both forms take in one turn.
+    // No more than all forms take from a port in one turn.
     prop::collection::vec(frame, 1..=BURST)
 }
 
@@ -309,6 +336,104 @@ proptest! {
         prop_assert_eq!(click.drops(), fused.drops());
         prop_assert_eq!(click.worker.graph().held(), fused.worker.graph().held());
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
+
+    /// With the shortcuts past its elements, a plain configuration sends the same bytes by the same ports, packets of one
+    /// source in the same order, and all its elements and queues count the same.
+    #[test]
+    fn shortcuts_change_nothing(bursts in prop::collection::vec(frames(), 1..4)) {
+        let folder = tempfile::tempdir().unwrap();
+        let text = routes(folder.path()).configuration(Form::Click).unwrap();
+        let mut both = [true, false].map(|shortcuts| Running::with(&text, PORTS, shortcuts));
+        let own: HashSet<Ipv4Addr> = (1..=PORTS).map(|port| ip(port, 254)).collect();
+        let is_passed = |frame: &Vec<u8>| {
+            let from = frame.get(26..30).and_then(|octets| <[u8; 4]>::try_from(octets).ok());
+            frame[12..14] == [8, 0] && from.is_some_and(|from| !own.contains(&from.into()))
+        };
+        let [fast, slow] = both.each_mut().map(|running| {
+            running.resolve();
+            let turns = bursts.iter().flat_map(|frames| {
+                for (port, frame) in frames {
+                    running.send(*port, frame);
+                }
+                running.run()
+            });
+            let sorted = turns.map(|left| {
+                let (mut passed, mut others): (Vec<_>, Vec<_>) = left.into_iter().partition(is_passed);
+                passed.sort_by_key(|frame| source(frame));
+                others.sort_unstable();
+                (passed, others)
+            });
+            sorted.collect::<Vec<_>>()
+        });
+        prop_assert_eq!(fast, slow);
+        let [fast, slow] = &mut both;
+        prop_assert_eq!(fast.counters(), slow.counters());
+        for handler in ["length", "drops"] {
+            prop_assert_eq!(fast.queues(handler), slow.queues(handler), "{}", handler);
+        }
+        prop_assert_eq!(slow.forwarded(), 0);
+    }
+}
+
+/// Ordinary packets of a plain configuration pass by the shortcut, unless somebody looks at what is between, or a handler
+/// changes what the shortcut was made for.
+#[test]
+fn a_plain_configuration_has_shortcuts() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = routes(folder.path()).configuration(Form::Click).unwrap();
+    let mut running = Running::new(&text);
+    let taps = Taps::default();
+    running.worker.set_taps(&taps);
+    running.resolve();
+    let pass = |running: &mut Running| {
+        let before = running.forwarded();
+        running.send(1, &udp4(1, Ipv4Addr::new(10, 1, 7, 7), 9, b"x"));
+        let left: Vec<usize> = running.run().iter().map(Vec::len).collect();
+        (left, running.forwarded() - before)
+    };
+    assert_eq!(pass(&mut running), (vec![0, 1, 0], 1));
+    let selection = Selection { edges: vec![("routes".into(), 2)], ..Selection::default() };
+    let capture = taps.start(selection).unwrap();
+    assert_eq!(pass(&mut running), (vec![0, 1, 0], 0));
+    drop(capture);
+    assert_eq!(pass(&mut running), (vec![0, 1, 0], 1));
+    let graph = running.worker.graph_mut();
+    let paints: Vec<String> =
+        graph.elements().filter(|(_, spec)| spec.class == "Paint").map(|(name, _)| name.to_owned()).collect();
+    for paint in paints {
+        graph.write(&paint, "color", "2").unwrap();
+    }
+    assert_eq!(pass(&mut running), (vec![1, 1, 0], 0), "with a redirect, since the paint is that of port 2");
+}
+
+/// Elements that are missing, in another place or with other arguments leave no shortcut, or one to fewer ports.
+#[test]
+fn only_what_fits_gets_a_shortcut() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = routes(folder.path()).configuration(Form::Click).unwrap();
+    let shortcuts = |change: (&str, &str)| {
+        let changed = text.replace(change.0, change.1);
+        assert!(changed != text || change.0.is_empty(), "{change:?}");
+        let mut running = Running::new(&changed);
+        running.resolve();
+        let before = running.forwarded();
+        running.send(1, &udp4(1, Ipv4Addr::new(10, 1, 7, 7), 9, b"x"));
+        assert_eq!(running.run().iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 0], "{change:?}");
+        let graph = running.worker.graph();
+        (graph.elements().filter(|(name, _)| name.ends_with("/fast")).count(), running.forwarded() - before)
+    };
+    assert_eq!(shortcuts(("", "")), (PORTS, 1));
+    assert_eq!(shortcuts(("HostEtherFilter(port1, DROP_OTHER true) ->", "")), (PORTS - 1, 0));
+    assert_eq!(shortcuts(("Paint(1) -> ip;", "Null -> Paint(1) -> ip;")), (PORTS - 1, 0));
+    assert_eq!(shortcuts(("ip :: Strip(14)", "ip :: Null -> Strip(14)")), (0, 0));
+    assert_eq!(shortcuts((" 12/0800, 12/86dd, -", " 12/080045, 12/86dd, -")), (0, 0));
+    assert_eq!(shortcuts(("ttl2 :: DecIPTTL ->", "ttl2 :: DecIPTTL -> Null ->")), (PORTS, 0));
+    assert_eq!(shortcuts(("ttl3 :: DecIPTTL ->", "ttl3 :: DecIPTTL -> Null ->")), (PORTS, 1));
+    assert_eq!(shortcuts(("DropBroadcasts ->", "")), (PORTS, 1));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use crate::gate::{Gate, gated};
 use crate::shared_names::{counters, drops};
 use scalebricks_graph::element::{BindError, HandlerError};
 use scalebricks_graph::{
-    Binder, Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, Supply, Upstream,
+    Binder, Class, Control, Element, Environment, Frame, HandlerId, Inlet, Meta, Out, SLOTS, SlotList,
+    Supply, Upstream,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, RxPort};
 use scalebricks_tables::prefetch_in_front;
@@ -60,6 +61,45 @@ impl<P: PacketBuf + 'static> Class for FromDevice<P> {
 }
 
 impl<P: PacketBuf> FromDevice<P> {
+    /// Puts up to `want` packets, for which there is room, into slots; returns how many.
+    fn bring_in_slots(
+        port: &mut dyn RxPort<P>,
+        waiting: &mut Burst<P>,
+        want: usize,
+        frame: &mut Frame<P>,
+        list: &mut SlotList,
+    ) -> usize {
+        let meta = |packet: &P| {
+            let mut meta = Meta::default();
+            note_link(packet.data(), &mut meta);
+            meta
+        };
+        let (mut all, mut is_dry) = (0, false);
+        while all < want {
+            if waiting.is_empty() {
+                if is_dry {
+                    break;
+                }
+                is_dry = port.rx_burst(waiting) < BURST;
+                // The loads of the first lines overlap.
+                waiting.iter().for_each(|packet| prefetch_in_front(packet.data(), 0));
+            }
+            let take = waiting.len().min(want - all);
+            if take < waiting.len() {
+                for packet in waiting.drain(..take) {
+                    // Counted before: there is room.
+                    let note = meta(&packet);
+                    let Ok(slot) = frame.put_with(packet, note) else { break };
+                    list.push(slot);
+                }
+            } else {
+                frame.put_burst(waiting, list, meta);
+            }
+            all += take;
+        }
+        all
+    }
+
     /// Passes up to `want` packets by value; returns how many. Whole bursts go from the port to the graph without a copy
     /// in between.
     fn bring_by_value(
@@ -139,28 +179,9 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
                 self.gate.pass(Self::bring_by_value(&mut **port, waiting, want, frame) as u64);
             }
             Open::Port(port, waiting) => {
-                if waiting.is_empty() {
-                    port.rx_burst(waiting);
-                }
-                let take = want.min(waiting.len()).min(SLOTS - frame.used());
-                if take == waiting.len()
-                    && let Some(list) = out.list(0)
-                {
-                    frame.put_burst(waiting, list, |packet| {
-                        let mut meta = Meta::default();
-                        note_link(packet.data(), &mut meta);
-                        meta
-                    });
-                    return self.gate.pass(take as u64);
-                }
-                for packet in waiting.drain(..take) {
-                    // Counted before: there is room.
-                    let Ok(slot) = frame.put(packet) else { break };
-                    let (packet, meta) = frame.both_mut(&slot);
-                    note_link(packet.data(), meta);
-                    self.gate.pass(1);
-                    out.push(0, slot);
-                }
+                let want = want.min(SLOTS - frame.used());
+                let Some(list) = out.list(0) else { return };
+                self.gate.pass(Self::bring_in_slots(&mut **port, waiting, want, frame, list) as u64);
             }
         }
     }
@@ -241,6 +262,19 @@ mod tests {
             far.send(pool.packet(&[77]).unwrap()).unwrap();
             rig.turn();
             assert_eq!(rig.heads(0), []);
+        }
+    }
+
+    #[test]
+    fn several_bursts_come_a_turn() {
+        let mut rig = rig("FromDevice", &["eth0", "BURST 70"]);
+        let mut outside = TestEnvironment::new(Clock::Wall);
+        let (mut far, mut pool) = (outside.receives("eth0", 200), Pool::new(200, 100).unwrap());
+        rig.open(&mut outside).unwrap();
+        (0..150).for_each(|n| far.send(pool.packet(&[n]).unwrap()).unwrap());
+        for expected in [0..70, 70..140, 140..150] {
+            rig.turn();
+            assert_eq!(rig.heads(0), expected.collect::<Vec<u8>>());
         }
     }
 

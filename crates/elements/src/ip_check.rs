@@ -175,7 +175,7 @@ macro_rules! check_ip_header {
         scalebricks_graph::element! {
             $(#[doc = $doc])+
             pub struct $name as $class {
-                rules: $crate::ip_check::HeaderRules, offset: usize, faults: $crate::ip_check::HeaderFaults,
+                pub(crate) rules: $crate::ip_check::HeaderRules, pub(crate) offset: usize, faults: $crate::ip_check::HeaderFaults,
                 dst: scalebricks_graph::Handle<DstIp>, side: $crate::side_output::SideOutput,
             }
             inputs { agnostic "in": "Packets with an IPv4 header.", }

@@ -18,6 +18,7 @@
 //! | `side_output`, `agnostic` | an optional output for bad packets; elements that process single packets |
 //! | `gate`, `pace`, `paced` | elements that are started, stopped and limited; rates; elements that pull at a rate |
 //! | `resolver`, `arp_table`, `arp_messages` | resolution of next hops by ARP and neighbour discovery |
+//! | `bypass` | puts an `IPRoute` in front of the elements of an IPv4 router |
 //! | `plain`, `burst_headers` | which packets are ordinary: one packet, and the packets of a burst together |
 //! | `next_hops` | copies of routes and neighbours, for elements that forward whole bursts |
 //! | `ping` | answers to ICMP echo requests |
@@ -31,6 +32,7 @@ pub mod annotations;
 mod arp_messages;
 mod arp_table;
 mod burst_headers;
+mod bypass;
 mod capture_source;
 pub mod columns;
 pub mod esp;
@@ -91,6 +93,7 @@ macro_rules! elements {
             $(registry.add::<$name $(<$packet>)?>();)+
             $($(registry.add::<$in_name $(<$in_packet>)?>();)+)*
             $(registry.fuse::<$fused>();)*
+            registry.shortcut(bypass::find);
             registry.alias("PollDevice", FromDevice::<P>::SPEC.class);
             registry
         }

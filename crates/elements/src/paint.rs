@@ -4,10 +4,16 @@ use crate::shared_names::handlers;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{Control, HandlerId, Meta, PacketContext, PerPacket, Verdict, element};
 use scalebricks_io::PacketBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 element! {
     /// Sets every packet's paint annotation.
-    pub struct Paint as "Paint" { color: u8, }
+    pub struct Paint as "Paint" {
+        pub(crate) color: u8,
+        // Whether a handler has set it.
+        pub(crate) is_set: Arc<AtomicBool>,
+    }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same, painted.", }
     params PaintParams {
@@ -16,7 +22,7 @@ element! {
     }
     example { "1", }
     handlers { read COLOR = handlers::PAINT, write SET = "color": "Sets the paint.", }
-    makes |params| Self { color: params.color },
+    makes |params| Self { color: params.color, is_set: Arc::default() },
 }
 
 impl Control for Paint {
@@ -25,6 +31,7 @@ impl Control for Paint {
     }
 
     fn write(&mut self, _: HandlerId, value: &str) -> Result<(), HandlerError> {
+        self.is_set.store(true, Ordering::Relaxed);
         self.color = value
             .trim()
             .parse()

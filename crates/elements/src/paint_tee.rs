@@ -6,7 +6,7 @@ use scalebricks_io::PacketBuf;
 
 element! {
     /// Passes every packet on, and sends a copy of packets with a given paint to output 1.
-    pub struct PaintTee as "PaintTee" { color: u8, }
+    pub struct PaintTee as "PaintTee" { pub(crate) color: u8, }
     inputs { push "in": "Packets.", }
     outputs { push "out": "All packets.", push "copy": "Copies of packets with that paint.", }
     params PaintTeeParams {

@@ -35,6 +35,11 @@ impl Plain4 {
         Self { bad: BadSources::new(bad), mtu }
     }
 
+    /// The same with these invalid sources.
+    pub(crate) const fn without(bad: BadSources, mtu: usize) -> Self {
+        Self { bad, mtu }
+    }
+
     /// The longest packet.
     pub(crate) const fn mtu(&self) -> usize {
         self.mtu
@@ -71,7 +76,7 @@ impl Plain4 {
 
 /// Addresses that are no sources, with one bit for each value of the last six bits: few packets have to be compared with
 /// all of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct BadSources {
     endings: u64,
     all: Vec<Ipv4Addr>,

@@ -5,7 +5,7 @@ use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
     Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream, element,
 };
-use scalebricks_io::PacketBuf;
+use scalebricks_io::{Burst, PacketBuf};
 use std::collections::VecDeque;
 
 element! {
@@ -83,6 +83,9 @@ impl<P: PacketBuf + 'static> Control for Queue<P> {
 
 impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        if batch.len() <= self.capacity.saturating_sub(self.waiting.len()) {
+            frame.take_waiting(batch, &mut self.waiting);
+        }
         for slot in batch.drain() {
             if self.waiting.len() < self.capacity {
                 let meta = *frame.meta(&slot);
@@ -102,6 +105,25 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
 
     fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
         self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
+    }
+
+    fn is_dry(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn pull_packets(
+        &mut self,
+        _: usize,
+        want: usize,
+        into: &mut Burst<P>,
+        out: &mut Out<'_>,
+    ) -> Option<usize> {
+        let came = want.min(self.waiting.len()).min(into.remaining_capacity());
+        if came > 0 {
+            into.extend(self.waiting.drain(..came).map(|(packet, _)| packet));
+            self.note(out);
+        }
+        Some(came)
     }
 
     fn pull(

@@ -2,8 +2,8 @@
 
 use crate::recorder::Recorder;
 use scalebricks_graph::{
-    Bursts, Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SlotList,
-    Upstream, element,
+    Bursts, Class, Control, CounterId, Element, Environment, Frame, HandlerId, Meta, Out, Outlet, SLOTS,
+    SlotList, Upstream, element,
 };
 use scalebricks_io::{BURST, Burst, PacketBuf, TxPort};
 use std::any::Any;
@@ -82,6 +82,18 @@ impl<P: PacketBuf> ToDevice<P> {
         }
     }
 
+    /// Sends a full burst to the device; whether more packets may wait then.
+    fn make_room(&mut self, out: &Out<'_>) -> bool {
+        if let Open::Port(port, waiting) = &mut self.open
+            && waiting.is_full()
+        {
+            let sent = port.tx_burst(waiting) as u64;
+            self.sent += sent;
+            out.count(Self::SENT, sent);
+        }
+        self.waiting() < BURST
+    }
+
     /// Number of packets that wait for the device.
     fn waiting(&self) -> usize {
         if let Open::Port(_, waiting) = &self.open { waiting.len() } else { 0 }
@@ -94,7 +106,7 @@ impl<P: PacketBuf + 'static> Class for ToDevice<P> {
         if name.is_empty() {
             return Err("the device has no name".to_owned());
         }
-        Ok(Self { name, burst: burst.clamp(1, BURST), batch: SlotList::new(), sent: 0, open: Open::Nothing })
+        Ok(Self { name, burst: burst.clamp(1, SLOTS), batch: SlotList::new(), sent: 0, open: Open::Nothing })
     }
 }
 
@@ -153,9 +165,28 @@ impl<P: PacketBuf + 'static> Element<P> for ToDevice<P> {
     }
 
     fn begin(&mut self, upstream: &mut Upstream<'_, P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        let want = self.burst.min(BURST - self.waiting()).min(out.intake(frame.used()));
-        upstream.pull(0, want, &mut self.batch, frame, out);
-        self.send(frame, out);
+        let mut left = self.burst;
+        loop {
+            let want = left.min(BURST - self.waiting());
+            let packets = match &mut self.open {
+                Open::Port(_, waiting) => upstream.pull_packets(0, want, waiting, out),
+                Open::Nothing | Open::Capture(_) => None,
+            };
+            let came = packets.unwrap_or_else(|| {
+                let want = want.min(out.intake(frame.used()));
+                let came = upstream.pull(0, want, &mut self.batch, frame, out);
+                self.send(frame, out);
+                came
+            });
+            left = left.saturating_sub(came);
+            if came == 0 || came < want || left == 0 || !self.make_room(out) {
+                return;
+            }
+        }
+    }
+
+    fn only_pulls(&self) -> bool {
+        true
     }
 
     fn end(&mut self, _: &mut Frame<P>, out: &mut Out<'_>) {
@@ -250,6 +281,22 @@ mod tests {
         rig.turn();
         rig.turn();
         assert_eq!(heads(&mut far), (40..52).chain([200]).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn several_bursts_are_pulled_a_turn() {
+        let mut rig = Rig::new(0, |builder| {
+            builder.declare("q", "Queue", &[]).declare("d", "ToDevice", &["eth1", "BURST 100"]);
+            builder.chain(&["in", "q", "d"]);
+        });
+        let mut outside = TestEnvironment::new(Clock::Wall);
+        let mut far = outside.sends("eth1", 200);
+        rig.open(&mut outside).unwrap();
+        rig.send((0..120).map(|n| [n]));
+        rig.turn();
+        assert_eq!((rig.number("d", "sent"), rig.number("d", "packets")), (100, 100));
+        rig.turn();
+        assert_eq!((heads(&mut far), rig.number("q", "length")), ((0..120).collect(), 0));
     }
 
     #[test]

@@ -148,6 +148,12 @@ impl<P: PacketBuf> Frame<P> {
         self.outs[output].push(packet);
     }
 
+    /// The bursts of all outputs of the running element, if its class has `burst` outputs.
+    #[inline(always)]
+    pub fn all_bursts(&mut self) -> &mut [Bursts<P>] {
+        &mut self.outs
+    }
+
     /// The bursts of a `burst` output of the running element.
     ///
     /// # Panics

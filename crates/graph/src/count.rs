@@ -1,6 +1,6 @@
 //! Element counters: one array per element and worker, with one writer each.
 
-use crate::spec::{CounterId, CounterSpec, DropId, DropSpec, RUN_COUNTERS, RUN_DROPS, Spec};
+use crate::spec::{CounterId, CounterSpec, DropId, DropSpec, RUN_COUNTERS, RUN_DROPS, Spec, run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,6 +117,23 @@ impl CounterSnapshot {
     }
 }
 
+/// The runner's counters of one element, for a [shortcut](crate::Registry::shortcut) past it on the same worker.
+#[derive(Debug, Clone)]
+pub struct PassedCounts(Arc<Cells>);
+
+impl PassedCounts {
+    pub(crate) const fn new(cells: Arc<Cells>) -> Self {
+        Self(cells)
+    }
+
+    /// Counts a batch of packets.
+    #[inline]
+    pub fn add(&self, packets: u64) {
+        self.0.add_run(run::PACKETS, packets);
+        self.0.add_run(run::BATCHES, 1);
+    }
+}
+
 type NameAndClass = (Arc<str>, &'static str);
 
 /// The counters of one worker: of all elements that its graphs have had, so that they continue when a graph is
@@ -203,7 +220,6 @@ pub fn sum<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Vec<CounterSnap
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::run;
 
     crate::element! {
         /// For tests.

@@ -11,6 +11,7 @@ use crate::out::Out;
 use crate::slot::SlotList;
 use crate::spec::{HandlerId, Spec};
 use crate::upstream::Upstream;
+use scalebricks_io::Burst;
 pub use scalebricks_io::PacketBuf;
 use std::any::{Any, TypeId};
 use std::time::Duration;
@@ -237,6 +238,28 @@ pub trait Element<P: PacketBuf>: Control {
         _frame: &mut Frame<P>,
         _out: &mut Out<'_>,
     ) {
+    }
+
+    /// The same for a puller that wants no slots: adds up to `want` packets to `into`, in order, for which there is room.
+    /// `None` if the element has them in slots only. It must not pull from others, nor send or drop packets.
+    fn pull_packets(
+        &mut self,
+        _output: usize,
+        _want: usize,
+        _into: &mut Burst<P>,
+        _out: &mut Out<'_>,
+    ) -> Option<usize> {
+        None
+    }
+
+    /// Whether there is nothing to pull from it now. `false` if it does not know.
+    fn is_dry(&self) -> bool {
+        false
+    }
+
+    /// Whether [`begin`](Self::begin) does nothing while all elements that it pulls from are [dry](Self::is_dry).
+    fn only_pulls(&self) -> bool {
+        false
     }
 
     /// Opens the devices and files that it works with. Called once by [`Graph::open`](crate::Graph::open) on the

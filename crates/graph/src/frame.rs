@@ -90,6 +90,12 @@ impl<P: PacketBuf> Frame<P> {
         self.free_len < SLOTS
     }
 
+    /// Whether a capture observes packets on their way between elements.
+    #[inline]
+    pub fn is_watched(&self) -> bool {
+        self.watch.has_edges()
+    }
+
     /// Puts a packet into a slot, with all-zero [`Meta`].
     ///
     /// # Errors
@@ -165,6 +171,24 @@ impl<P: PacketBuf> Frame<P> {
                 flush(self, burst);
             }
         }
+        batch.forget();
+    }
+
+    /// Takes all packets of a list out, adds them to the end of a queue with their [`Meta`], in order, and frees their
+    /// slots.
+    ///
+    /// # Panics
+    /// If a slot is of another frame.
+    pub fn take_waiting(&mut self, batch: &mut SlotList, waiting: &mut VecDeque<(P, Meta)>) {
+        let (packets, slots) = (&mut self.packets, batch.as_slice());
+        waiting.extend(slots.iter().map(|slot| {
+            let packet = packets[slot.index()].take();
+            (packet.unwrap_or_else(|| unreachable!("a slot has its packet")), self.meta[slot.index()])
+        }));
+        for (free, slot) in self.free[self.free_len..].iter_mut().zip(slots) {
+            *free = slot.0;
+        }
+        self.free_len += slots.len();
         batch.forget();
     }
 

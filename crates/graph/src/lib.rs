@@ -132,10 +132,10 @@ pub mod trace;
 pub mod upstream;
 pub mod worker;
 
-pub use builder::{BuildError, BuildErrors, Builder};
+pub use builder::{BuildError, BuildErrors, Builder, Draft, Shortcut};
 pub use bursts::{Bursts, Chunk};
 pub use column::{Column, Handle, Values};
-pub use count::{CounterSnapshot, Ledger, Reading};
+pub use count::{CounterSnapshot, Ledger, PassedCounts, Reading};
 pub use element::{Binder, Control, Declared, Element};
 pub use environment::{Clock, Environment, Inlet, Outlet, Recording, Secret, Supply};
 pub use frame::{Frame, INTAKE};

@@ -2,6 +2,7 @@
 
 use crate::frame::Frame;
 use crate::graph::{Edge, Graph};
+use crate::meta::Meta;
 use crate::out::{DropOrigin, TurnState};
 use crate::slot::SlotList;
 use crate::spec::{RUN_DROPS, run};
@@ -136,12 +137,9 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 let list = &mut node.outs[at_port];
                 let frame = &mut self.frame;
                 bursts.each(|chunk| {
-                    for packet in chunk.packets.drain(..) {
-                        match frame.put(packet) {
-                            Ok(slot) => list.push(slot),
-                            Err(packet) => frame.dropped.push((packet, why(run::NO_SLOT))),
-                        }
-                    }
+                    frame.put_burst(&mut chunk.packets, list, |_| Meta::default());
+                    let left = chunk.packets.drain(..);
+                    frame.dropped.extend(left.map(|packet| (packet, why(run::NO_SLOT))));
                 });
                 if edge.is_back {
                     go_back(list, 0, &mut self.frame, &mut self.turn_state, (at as u16, port.part));

@@ -1,6 +1,7 @@
 //! Element classes by name.
 
 use crate::args::{ArgError, Args, Params};
+use crate::builder::FindShortcuts;
 use crate::element::{Declared, Element};
 use crate::fuse::{Chain, Fuse};
 use crate::graph::Part;
@@ -36,6 +37,7 @@ pub struct Registry<P> {
     /// Other names of classes.
     aliases: BTreeMap<&'static str, &'static str>,
     pub(crate) fusions: Vec<Fusion<P>>,
+    pub(crate) shortcuts: Vec<FindShortcuts<P>>,
 }
 
 impl<P> fmt::Debug for Registry<P> {
@@ -46,7 +48,12 @@ impl<P> fmt::Debug for Registry<P> {
 
 impl<P> Default for Registry<P> {
     fn default() -> Self {
-        Self { classes: BTreeMap::new(), aliases: BTreeMap::new(), fusions: Vec::new() }
+        Self {
+            classes: BTreeMap::new(),
+            aliases: BTreeMap::new(),
+            fusions: Vec::new(),
+            shortcuts: Vec::new(),
+        }
     }
 }
 
@@ -118,6 +125,13 @@ impl<P: PacketBuf + 'static> Registry<P> {
         };
         self.fusions.push(Fusion { classes: C::names(), join });
         self.fusions.sort_by_key(|fusion| std::cmp::Reverse(fusion.classes.len()));
+        self
+    }
+
+    /// Lets the builder put elements in front of others whose work they do for most packets. Such an element must send,
+    /// drop and count what the others would. It is an element of the graph like those that were declared.
+    pub fn shortcut(&mut self, find: FindShortcuts<P>) -> &mut Self {
+        self.shortcuts.push(find);
         self
     }
 

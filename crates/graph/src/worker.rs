@@ -45,7 +45,8 @@ pub struct Worker<P: PacketBuf, T = ()> {
     begins: Vec<u64>,
     /// Of these, the ones that brought packets last time, one bit each.
     busy: Vec<u64>,
-    /// Number of bits set in the graph's `begins`, and in `busy`, when a turn begins.
+    /// Number of elements that bring packets into the frame, and of those that are `busy`, when a turn begins. Elements
+    /// without outputs take out what they pull, so they get no share.
     all_begins: usize,
     all_busy: usize,
     /// Empty between runs of elements.
@@ -124,7 +125,9 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.waiting.resize(graph.nodes.len(), 0);
         self.begins.resize(graph.begins.len(), 0);
         self.busy.clone_from(&graph.begins);
-        self.all_begins = graph.begins.iter().map(|word| word.count_ones() as usize).sum();
+        let begins = |at: usize| graph.begins[at / 64] & (1 << (at % 64)) != 0;
+        let brings = |&(at, node): &(usize, &Node<P>)| begins(at) && !node.outs.is_empty();
+        self.all_begins = graph.nodes.iter().enumerate().filter(brings).count();
         self.all_busy = self.all_begins;
         self.turn_state.raised.resize(graph.pressures.div_ceil(64), 0);
         self.turn_state.kept.resize(graph.pressures, 0);
@@ -300,10 +303,11 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         let (word, bit) = (at / 64, 1 << (at % 64));
         let was_busy = self.busy[word] & bit != 0;
         self.begins[word] &= !bit;
-        self.turn_state.begins_left -= 1;
-        self.turn_state.busy_left -= usize::from(was_busy);
         let used = self.frame.used();
         let node = &mut self.graph.nodes[at];
+        let brings = !node.outs.is_empty();
+        self.turn_state.begins_left -= usize::from(brings);
+        self.turn_state.busy_left -= usize::from(brings && was_busy);
         let came = if node.pulls.is_empty() {
             let mut upstream = Upstream { nodes: &mut [], edges: &[] };
             swap(&mut node.sent, &mut self.frame.outs);
@@ -311,6 +315,8 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
             let came = (self.frame.used() + self.frame.sent()).saturating_sub(used);
             swap(&mut node.sent, &mut self.frame.outs);
             came
+        } else if self.is_idle(at) {
+            0
         } else {
             self.begin_and_pull(at)
         };
@@ -318,8 +324,17 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
         self.turn_state.brought += came;
         if was_busy != (came > 0) {
             self.busy[word] ^= bit;
-            self.all_busy = if was_busy { self.all_busy - 1 } else { self.all_busy + 1 };
+            if brings {
+                self.all_busy = if was_busy { self.all_busy - 1 } else { self.all_busy + 1 };
+            }
         }
+    }
+
+    /// Whether an element has nothing to do at the beginning of a turn, since there is nothing to pull.
+    fn is_idle(&self, at: usize) -> bool {
+        let nodes = &self.graph.nodes;
+        let mut edges = nodes[at].pulls.iter().flatten();
+        nodes[at].element.only_pulls() && edges.all(|edge| nodes[usize::from(edge.node)].element.is_dry())
     }
 
     /// Calls `begin` of an element that may pull from others; returns how many packets came. The element is taken out

@@ -1,6 +1,7 @@
 //! One server as a router: configurations in the Click language, for any number of ports.
 //!
-//! A configuration comes in two forms. [`Form::Click`] passes each packet through single elements. [`Form::Fused`] is the
+//! A configuration comes in two forms. [`Form::Click`] is made of single elements; the graph builder adds a shortcut past
+//! them for ordinary IPv4 packets, which changes nothing but the speed. [`Form::Fused`] is the
 //! same graph with an [`IPRoute`](scalebricks_elements::IPRoute) behind each port: it forwards ordinary packets in one
 //! loop, and leaves all others to the same elements. `examples/router` has the configurations of two ports.
 
@@ -18,7 +19,7 @@ pub const PORTS: usize = 64;
 /// How packets pass through the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
-    /// Element by element.
+    /// Single elements.
     Click,
     /// Ordinary packets in one loop, by value.
     #[default]
@@ -209,7 +210,7 @@ impl IpRouter {
         line!(text, "\nother :: Discard;\nnever :: Discard;\nhere :: Discard;\n");
         for (at, Interface { device, .. }) in self.ports.iter().enumerate() {
             let n = at + 1;
-            line!(text, "out{n} :: Queue(1000) -> to{n} :: ToDevice({device});");
+            line!(text, "out{n} :: Queue(1000) -> to{n} :: ToDevice({device}, BURST 128);");
             line!(text, "arp{n} :: ARPQuerier(port{n}) -> out{n};");
             line!(text, "nd{n} :: IP6NDSolicitor(port{n}, port{n}) -> out{n};");
         }
@@ -230,7 +231,9 @@ impl IpRouter {
             "\n// Port {n} receives: ARP requests, ARP replies, neighbour solicitations and advertisements, IPv4, IPv6, others."
         );
         match form {
-            Form::Click => line!(text, "from{n} :: FromDevice({device}) -> class{n} :: Classifier("),
+            Form::Click => {
+                line!(text, "from{n} :: FromDevice({device}, BURST 128) -> class{n} :: Classifier(");
+            }
             Form::Fused => {
                 line!(text, "from{n} :: FromDevice({device}, BURST 128)");
                 line!(

@@ -58,6 +58,12 @@ struct Test {
 }
 
 impl Test {
+    /// What it says about an octet of a packet: its bits, and their values.
+    fn octet(self, at: usize) -> (u8, u8) {
+        let Some(place) = at.checked_sub(self.offset).filter(|place| *place < WORD) else { return (0, 0) };
+        (self.mask.to_be_bytes()[place], self.value.to_be_bytes()[place])
+    }
+
     #[inline]
     fn matches(self, data: &[u8]) -> bool {
         word(data, self.offset) & self.mask == self.value
@@ -199,6 +205,33 @@ impl Classifier {
         Self { patterns, place, firsts }
     }
 
+    /// The output of all packets of at least `least` octets that have these two octets at a place, whatever else they
+    /// have; `None` if they may have several.
+    pub(crate) fn output_of(&self, octets: [u8; 2], place: usize, least: usize) -> Option<usize> {
+        let octets = [(place, octets[0]), (place + 1, octets[1])];
+        for (output, pattern) in self.patterns.iter().enumerate() {
+            let differs = |test: &Test| {
+                octets.iter().any(|&(at, octet)| {
+                    let (mask, value) = test.octet(at);
+                    octet & mask != value
+                })
+            };
+            if pattern.places().any(differs) {
+                continue;
+            }
+            // Nothing but these octets decides.
+            let is_decided = |test: &Test| {
+                let all: u32 = octets.iter().map(|&(at, _)| test.octet(at).0.count_ones()).sum();
+                all == test.mask.count_ones()
+            };
+            let decides = |clause: &Clause| {
+                !clause.is_negated && clause.end <= least && clause.tests.iter().all(is_decided)
+            };
+            return pattern.clauses.iter().all(decides).then_some(output);
+        }
+        None
+    }
+
     /// The first pattern that a packet matches. Most patterns are decided by one word of the packet.
     #[inline]
     fn position(&self, data: &[u8]) -> Option<usize> {
@@ -314,6 +347,22 @@ mod tests {
         assert_eq!(build(&["0/00"]), Err("element c: it has 1 patterns, but 2 outputs are connected".into()));
         assert_eq!(build(&["0/00", "-"]), Ok(()));
         assert!(build(&[]).unwrap_err().contains("no patterns"));
+    }
+
+    #[test]
+    fn the_output_of_an_ethertype_is_known_if_nothing_else_decides() {
+        let output = |patterns: &[&str]| {
+            let patterns = patterns.iter().map(|text| Pattern::read(text).unwrap()).collect();
+            Classifier::of(patterns).output_of([8, 0], 12, 34)
+        };
+        assert_eq!(output(&["12/0806 20/0001", "12/86dd", "12/0800", "-"]), Some(2));
+        assert_eq!(output(&["12/08??%ff00", "12/0800"]), Some(0));
+        assert_eq!(output(&["10/????0806", "-"]), Some(1));
+        assert_eq!(output(&["12/0800 23/01", "12/0800"]), None);
+        assert_eq!(output(&["12/080045", "-"]), None);
+        assert_eq!(output(&["!12/0806", "-"]), None);
+        assert_eq!(output(&["40/??", "-"]), None);
+        assert_eq!(output(&["12/0806"]), None);
     }
 
     /// A clause, bit by bit: sign, offset, and for each digit its value, if any, and its mask.

@@ -12,7 +12,7 @@ element! {
     /// Passes on the frames that an Ethernet interface with this address would accept: unicast to it, broadcast and
     /// multicast. Records to whom each packet was sent.
     pub struct HostEtherFilter as "HostEtherFilter" {
-        own: MacAddr, drops_own: bool, drops_other: bool, offset: usize, side: SideOutput,
+        pub(crate) own: MacAddr, pub(crate) drops_own: bool, drops_other: bool, pub(crate) offset: usize, side: SideOutput,
     }
     inputs { agnostic "in": "Ethernet frames.", }
     outputs { agnostic "out": "Frames for this host.", push "other" [Optional]: "Other frames; dropped if unconnected.", }

@@ -7,7 +7,7 @@ use scalebricks_io::PacketBuf;
 element! {
     /// Removes bytes from the front of packets, such as an Ethernet header. Shorter packets are dropped; Click keeps
     /// them empty.
-    pub struct Strip as "Strip" { length: u16, }
+    pub struct Strip as "Strip" { pub(crate) length: u16, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same packets without those bytes.", }
     params StripParams {

@@ -1,6 +1,7 @@
 //! `IPRoute`.
 
 use crate::burst_headers::{Headers, Sorted};
+use crate::bypass::Bypass;
 use crate::header6;
 use crate::next_hops::{Hop, Names, NextHops, nanoseconds};
 use crate::plain::{Batch, Plain4, leave};
@@ -27,6 +28,7 @@ element! {
         names: Names, names6: Option<Names>,
         hops: Option<NextHops<Ipv4Addr>>, hops6: Option<NextHops<Ipv6Addr>>, fault: Option<String>,
         headers: Box<Headers>, outputs: usize,
+        bypass: Option<Bypass>, has_left: bool,
         packets: std::marker::PhantomData<fn(P)>,
     }
     inputs { burst "in": "Frames from a port.", }
@@ -81,6 +83,8 @@ impl<P: PacketBuf> Class for IPRoute<P> {
             fault: None,
             headers: Box::default(),
             outputs: 0,
+            bypass: None,
+            has_left: false,
             packets: std::marker::PhantomData,
         })
     }
@@ -94,6 +98,27 @@ impl<P: PacketBuf + 'static> Control for IPRoute<P> {
 }
 
 impl<P: PacketBuf> IPRoute<P> {
+    /// An element that does the work of others in a graph, for IPv4 alone. Routes with output `port` are not fast.
+    pub(crate) fn instead(port: u16, eth: MacAddr, four: Plain4, names: Names, bypass: Bypass) -> Self {
+        Self {
+            port,
+            eth,
+            mtu: four.mtu(),
+            four,
+            bad6: Vec::new(),
+            names,
+            names6: None,
+            hops: None,
+            hops6: None,
+            fault: None,
+            headers: Box::default(),
+            outputs: 0,
+            bypass: Some(bypass),
+            has_left: false,
+            packets: std::marker::PhantomData,
+        }
+    }
+
     /// The destination of an IPv6 frame that may be fast.
     #[inline]
     fn plain6(&self, frame: &[u8]) -> Option<Ipv6Addr> {
@@ -151,57 +176,79 @@ impl<P: PacketBuf> IPRoute<P> {
             hops.lookup(&self.headers.to[..count], &mut found[..count]);
         }
         let others = !plain & ((1u64 << count) - 1) as u32; // up to 32 bits
-        if others != 0 {
-            return self.forward_mixed(chunk, plain, padded, &found, now, frame, out);
+        // By packet: its output, or 0.
+        let mut ways = [0u16; BURST];
+        let forwarded = if others != 0 || self.has_left {
+            self.rewrite_mixed(&mut chunk.packets, plain, padded, &found, now, &mut ways)
+        } else {
+            let Self { hops: Some(hops), headers, bypass, has_left, .. } = self else { return 0 };
+            let mut forwarded = 0;
+            for (at, packet) in chunk.packets.iter_mut().enumerate() {
+                let at = at % BURST;
+                let Some(hop) = hops.hop(found[at], headers.to[at], now) else {
+                    if bypass.is_some() {
+                        *has_left = true;
+                        break;
+                    }
+                    continue;
+                };
+                forwarded += 1;
+                rewrite(packet, at, padded, headers, hop);
+                ways[at] = hop.output;
+            }
+            forwarded
+        };
+        if forwarded == count as u64 {
+            let outs = frame.all_bursts();
+            chunk.packets.drain(..).zip(ways).for_each(|(packet, way)| outs[usize::from(way)].push(packet));
+            return forwarded;
         }
-        let (Some(hops), headers) = (self.hops.as_ref(), &self.headers) else { return 0 };
-        let mut forwarded = 0;
-        for (at, (packet, found)) in chunk.packets.drain(..).zip(found).enumerate() {
-            match hops.hop(found, headers.to[at % BURST], now) {
-                Some(hop) => {
-                    forwarded += 1;
-                    send(packet, at, padded, headers, hop, frame);
-                }
-                None => leave(packet, 0, frame, out),
+        for (packet, way) in chunk.packets.drain(..).zip(ways) {
+            if way == 0 {
+                leave(packet, 0, frame, out);
+            } else {
+                frame.send(usize::from(way), packet);
             }
         }
         forwarded
     }
 
-    /// The same for a burst in which not all packets are ordinary IPv4 packets.
+    /// Rewrites the packets of a burst in which not all are ordinary IPv4 packets, and finds their ways.
     #[inline(never)]
-    #[expect(clippy::too_many_arguments, reason = "what was found for the burst so far")]
-    fn forward_mixed(
+    fn rewrite_mixed(
         &mut self,
-        chunk: &mut Chunk<P>,
+        packets: &mut [P],
         plain: u32,
         padded: u32,
         found: &[Option<NextHop>; BURST],
         now: u64,
-        frame: &mut Frame<P>,
-        out: &mut Out<'_>,
+        ways: &mut [u16; BURST],
     ) -> u64 {
-        let six = self.six(&chunk.packets, !plain);
-        let Self { headers, hops, hops6, .. } = self;
+        let six = self.six(packets, !plain);
+        let Self { headers, hops, hops6, bypass, has_left, .. } = self;
         let mut forwarded = 0;
-        for (at, packet) in chunk.packets.drain(..).enumerate() {
+        for (at, packet) in packets.iter_mut().enumerate() {
             let (bit, at) = (1 << (at % BURST), at % BURST);
-            if plain & bit != 0 {
-                let hop = hops.as_ref().and_then(|hops| hops.hop(found[at], headers.to[at], now));
-                if let Some(hop) = hop {
-                    forwarded += 1;
-                    send(packet, at, padded, headers, hop, frame);
-                    continue;
-                }
-            } else if six.plain & bit != 0 {
+            if six.plain & bit != 0 {
                 let hop = hops6.as_ref().and_then(|hops| hops.hop(six.found[at], six.to[at], now));
                 if let Some(hop) = hop {
                     forwarded += 1;
-                    send6(packet, hop, frame);
+                    rewrite6(packet, hop);
+                    ways[at] = hop.output;
+                }
+                continue;
+            }
+            // Packets of a flow keep their order past other elements.
+            if plain & bit != 0 && !*has_left {
+                let hop = hops.as_ref().and_then(|hops| hops.hop(found[at], headers.to[at], now));
+                if let Some(hop) = hop {
+                    forwarded += 1;
+                    rewrite(packet, at, padded, headers, hop);
+                    ways[at] = hop.output;
                     continue;
                 }
             }
-            leave(packet, 0, frame, out);
+            *has_left |= bypass.is_some() && packet.data().get(12..14) == Some(&[8, 0]);
         }
         forwarded
     }
@@ -215,26 +262,18 @@ struct Six {
     found: [Option<NextHop>; BURST],
 }
 
-/// Rewrites a frame of a burst and sends it.
+/// Rewrites a frame of a burst.
 #[inline(always)]
-fn send<P: PacketBuf>(
-    mut packet: P,
-    at: usize,
-    padded: u32,
-    headers: &Headers,
-    hop: &Hop,
-    frame: &mut Frame<P>,
-) {
+fn rewrite<P: PacketBuf>(packet: &mut P, at: usize, padded: u32, headers: &Headers, hop: &Hop) {
     headers.forward(at, &hop.addresses, packet.data_mut());
     if padded >> (at % BURST) & 1 != 0 {
         packet.truncate(headers.end(at));
     }
-    frame.send(usize::from(hop.output), packet);
 }
 
 /// The same for an IPv6 packet.
 #[inline(always)]
-fn send6<P: PacketBuf>(mut packet: P, hop: &Hop, frame: &mut Frame<P>) {
+fn rewrite6<P: PacketBuf>(packet: &mut P, hop: &Hop) {
     let len = packet.data().len();
     let mut end = len;
     if let Some((front, rest)) = packet.data_mut().split_first_chunk_mut::<HEADER_LEN>() {
@@ -249,20 +288,24 @@ fn send6<P: PacketBuf>(mut packet: P, hop: &Hop, frame: &mut Frame<P>) {
     if end < len {
         packet.truncate(end);
     }
-    frame.send(usize::from(hop.output), packet);
 }
 
 impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let is_current = self.hops.as_ref().is_some_and(NextHops::is_current)
-            && self.hops6.as_ref().is_none_or(NextHops::is_current);
+            && self.hops6.as_ref().is_none_or(NextHops::is_current)
+            && self.bypass.as_ref().is_none_or(|bypass| bypass.is_right() && !frame.is_watched());
         if !is_current {
             return bursts
                 .each(|chunk| chunk.packets.drain(..).for_each(|packet| leave(packet, 0, frame, out)));
         }
+        self.has_left = false;
         let (now, mut forwarded) = (nanoseconds(out.now()), 0);
         bursts.each(|chunk| forwarded += self.forward(chunk, now, frame, out));
         out.count(Self::FORWARDED, forwarded);
+        if let Some(bypass) = &self.bypass {
+            bypass.count(forwarded, |output| frame.bursts(output).len());
+        }
     }
 
     fn between(&mut self, _: &str, graph: &mut Graph<P>, now: Duration) {
@@ -278,6 +321,9 @@ impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
                 }
                 None => {}
             }
+        }
+        if let Some(bypass) = &mut self.bypass {
+            bypass.bind(graph);
         }
         if let Some(hops) = &mut self.hops {
             hops.refresh(graph, &self.names, now);

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 element! {
     /// Sets the destination annotation from four bytes of each packet: offset 16 is the destination of a packet that
     /// starts with its IPv4 header.
-    pub struct GetIPAddress as "GetIPAddress" { offset: usize, dst: Handle<DstIp>, }
+    pub struct GetIPAddress as "GetIPAddress" { pub(crate) offset: usize, dst: Handle<DstIp>, }
     inputs { agnostic "in": "Packets.", }
     outputs { agnostic "out": "The same.", }
     params GetIPAddressParams {

@@ -16,7 +16,7 @@ element! {
     /// output 1. Each fragment keeps the bytes before the IP header. Fragments leave in order; Click sends the first
     /// one last. Either all fragments of a packet leave, or none.
     pub struct IPFragmenter<P> as "IPFragmenter" {
-        mtu: usize, marked: bool, honours_df: bool, side: SideOutput,
+        pub(crate) mtu: usize, marked: bool, honours_df: bool, side: SideOutput,
         // Fragments in preparation, and slots to send.
         later: Vec<(P, Header)>, rest: SlotList,
     }

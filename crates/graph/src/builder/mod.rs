@@ -5,8 +5,10 @@ mod assigned;
 mod error;
 mod order;
 mod ports;
+mod shortcut;
 
 pub use error::{BuildError, BuildErrors, PortName};
+pub use shortcut::{Draft, FindShortcuts, Shortcut};
 
 use crate::count::Ledger;
 use crate::element::Element;
@@ -125,8 +127,8 @@ impl<P: PacketBuf + 'static> Builder<P> {
         self
     }
 
-    /// Whether sequences of per-packet elements run as one element where the registry has a fusion for them; the
-    /// default is yes.
+    /// Whether sequences of per-packet elements run as one element where the registry has a fusion for them, and whether
+    /// its [shortcuts](Registry::shortcut) are used; the default is yes.
     pub const fn fuses(&mut self, fuses: bool) -> &mut Self {
         self.fuses = fuses;
         self
@@ -177,6 +179,9 @@ impl<P: PacketBuf + 'static> Builder<P> {
         }
         if !errors.is_empty() {
             return Err(BuildErrors(errors));
+        }
+        if fuses {
+            shortcut::insert(&registry.shortcuts, &mut shapes, &mut made, &mut links);
         }
         let plan = assemble::Plan { shapes, made, links };
         plan.assemble(if fuses { &registry.fusions } else { &[] }, ledger)

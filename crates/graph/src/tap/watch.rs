@@ -84,6 +84,12 @@ impl Watch {
         self.edges.get(edge as usize).is_some_and(|is_watched| *is_watched)
     }
 
+    /// Whether a capture observes any edge.
+    #[inline(always)]
+    pub(crate) const fn has_edges(&self) -> bool {
+        !self.edges.is_empty()
+    }
+
     #[inline(always)]
     pub(crate) const fn has_ports(&self) -> bool {
         self.has_ports

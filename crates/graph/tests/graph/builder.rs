@@ -7,7 +7,7 @@ use scalebricks_graph::args::ArgError;
 use scalebricks_graph::builder::{ELEMENTS, PORTS, PULL_DEPTH};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{
-    Binder, BuildError, Builder, Control, Element, Frame, Ledger, Out, SlotList, element,
+    Binder, BuildError, Builder, Control, Draft, Element, Frame, Ledger, Out, Shortcut, SlotList, element,
 };
 use scalebricks_io::{Packet, Pool};
 
@@ -277,6 +277,37 @@ fn known_rows_are_fused_the_longest_first_and_keep_their_names() {
     assert_eq!(build(false, &names), (7, all, 6));
     assert_eq!(build(true, &["p0", "t1", "p2", "t3"]).0, 4);
     assert_eq!(build(true, &["p0", "p1", "t2", "t3"]).0, 5);
+}
+
+/// A fork behind `feed` that leads past the next element.
+fn forks(draft: &Draft<'_, Packet>) -> Vec<Shortcut<Packet>> {
+    let Some(behind) = (0..draft.len()).find(|&at| draft.get::<Feed>(at).is_some()) else { return vec![] };
+    let next = draft.to(behind, 0).unwrap().0;
+    let to = vec![draft.to(next, 0).unwrap()];
+    assert_eq!((draft.name(behind), draft.outputs(behind), draft.outputs(to[0].0)), ("feed", 1, 0));
+    assert_eq!((draft.to(to[0].0, 0), draft.name(draft.len())), (None, ""));
+    vec![Shortcut { behind, name: "fork".to_owned(), element: Box::new(Fork {}), to }]
+}
+
+#[test]
+fn shortcuts_lead_past_elements_unless_they_are_refused_or_their_name_is_taken() {
+    let edges = |fuses: bool, names: &[&str]| {
+        let fill = |builder: &mut Builder<Packet>| {
+            for name in names {
+                builder.declare(name, "Pass", &[]);
+            }
+            builder.fuses(fuses);
+        };
+        let mut registry = registry();
+        let graph = row(fill, names).build(registry.shortcut(forks), &mut Ledger::new()).unwrap();
+        let edges = graph.edges().iter();
+        let texts = edges.map(|edge| format!("{}[{}] {}", edge.from, edge.output, edge.to));
+        texts.collect::<std::collections::BTreeSet<_>>()
+    };
+    let all = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+    assert_eq!(edges(true, &["p"]), all(&["feed[0] fork", "fork[0] p", "fork[1] sink", "p[0] sink"]));
+    assert_eq!(edges(false, &["p"]), all(&["feed[0] p", "p[0] sink"]));
+    assert_eq!(edges(true, &["fork"]), all(&["feed[0] fork", "fork[0] sink"]));
 }
 
 #[test]
