@@ -73,9 +73,14 @@ fn container(words: u8, next: u8) -> Vec<u8> {
     optional
 }
 
+/// A NAT with a block for port 4000 of `UE`.
+fn nat() -> KeyProfile {
+    KeyProfile::Nat44("10.1.0.0/24:203.0.113.8/30:1024:512".parse().unwrap())
+}
+
 /// Frames that real traffic is made of, with a name; the quick parser is for all of them.
 fn usual() -> Vec<(&'static str, OutputPort, KeyProfile, Vec<u8>)> {
-    use KeyProfile::{Flow5, Ue};
+    use KeyProfile::{Flow5, Inside, Ue};
     let segment = udp(4000, &[0xab; 18]);
     let echo = [8, 0, 0, 0, 0, 1, 0, 2, 1, 2, 3, 4];
     vec![
@@ -91,12 +96,17 @@ fn usual() -> Vec<(&'static str, OutputPort, KeyProfile, Vec<u8>)> {
         ("with a container, sequence and N-PDU numbers", UP, Ue, g_pdu(0x37, &container(1, 0))),
         ("with a container of two words", UP, Ue, g_pdu(0x34, &container(2, 0))),
         ("with a container of delays", UP, Ue, g_pdu(0x34, &container(7, 0))),
+        ("to an inside host", DOWN, Inside, ipv4(UDP, UE, &segment)),
+        ("a ping to an inside host", DOWN, Inside, ipv4(protocol::ICMPV4, UE, &echo)),
+        ("from an inside host", UP, Inside, ipv4(UDP, UE, &segment)),
+        ("to a block of ports", DOWN, nat(), ipv4(UDP, UE, &segment)),
+        ("from a host behind a NAT", UP, nat(), ipv4(protocol::ICMPV4, UE, &echo)),
     ]
 }
 
 /// Frames that are left to the parsers: right ones and wrong ones.
 fn unusual() -> Vec<(&'static str, OutputPort, KeyProfile, Vec<u8>)> {
-    use KeyProfile::{Flow5, Ue};
+    use KeyProfile::{Flow5, Inside, Ue};
     let segment = udp(4000, &[0xab; 18]);
     let fragment = |mut frame: Vec<u8>| {
         frame[20..22].copy_from_slice(&[0x20, 0]);
@@ -124,6 +134,12 @@ fn unusual() -> Vec<(&'static str, OutputPort, KeyProfile, Vec<u8>)> {
         ("an unknown extension", UP, Flow5, g_pdu(0x34, &[0, 0, 0, 0x9f, 1, 0x10, 9, 0])),
         ("no extension", UP, Flow5, g_pdu(0x34, &[0, 0, 0, 0])),
         ("a container of no words", UP, Flow5, g_pdu(0x34, &[0, 0, 0, 0x85, 0, 0x10, 9, 0])),
+        ("IPv6 to an inside host", DOWN, Inside, ipv6(UDP, UE_V6, &segment)),
+        ("IPv6 from an inside host", UP, Inside, ipv6(UDP, UE_V6, &segment)),
+        ("to the node from an inside host", UP, Inside, ipv4(UDP, OWN, &segment)),
+        ("to no address of the NAT", DOWN, nat(), ipv4(UDP, [203, 0, 113, 17].into(), &segment)),
+        ("to no block of ports", DOWN, nat(), ipv4(UDP, UE, &udp(1000, &[0xab; 18]))),
+        ("a ping to a block of ports", DOWN, nat(), ipv4(protocol::ICMPV4, UE, &[8, 0, 0, 0, 0x10, 0, 0, 2])),
     ]
 }
 
@@ -162,8 +178,9 @@ fn is_usual(frame: &[u8], output: OutputPort, profile: KeyProfile) -> bool {
         return false;
     }
     match (output, profile) {
-        (DOWN, KeyProfile::Ue) => true,
-        (DOWN, KeyProfile::Flow5) => has_ports(at(23)) && short(16) >= 24,
+        (DOWN, KeyProfile::Ue | KeyProfile::Inside) => true,
+        (UP, KeyProfile::Inside | KeyProfile::Nat44(_)) => true,
+        (DOWN, KeyProfile::Flow5 | KeyProfile::Nat44(_)) => has_ports(at(23)) && short(16) >= 24,
         // Nothing behind the message in UDP, nor behind UDP in IP.
         (UP, _) => {
             let is_exact = short(38) + 20 == short(16) && short(44) + 36 == short(16);
