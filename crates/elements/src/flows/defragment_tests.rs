@@ -124,7 +124,9 @@ proptest! {
             steps.swap(at, other);
         }
         let mut left = vec![0; packets.len()];
-        steps.iter().for_each(|(of, _)| left[*of] += 1);
+        for (of, _) in &steps {
+            left[*of] += 1;
+        }
         let mut sent = Vec::new();
         let mut expected = Vec::new();
         let mut again = 0;

@@ -284,28 +284,30 @@ impl<P: PacketBuf> TCPStream<P> {
             Source::Made(head, range) => (head, range),
         };
         let mut bytes = bytes.get(range).unwrap_or_default();
-        while has_room {
-            match make(&mut head, bytes, frame) {
-                Ok((slot, len)) => {
-                    out.count(Self::MADE, 1);
-                    self.publish(slot, (tracked, place), frame, out);
-                    place = after(place, len);
-                    bytes = bytes.get(len..).unwrap_or_default();
-                    if bytes.is_empty() {
-                        return;
+        if has_room {
+            loop {
+                match make(&mut head, bytes, frame) {
+                    Ok((slot, len)) => {
+                        out.count(Self::MADE, 1);
+                        self.publish(slot, (tracked, place), frame, out);
+                        place = after(place, len);
+                        bytes = bytes.get(len..).unwrap_or_default();
+                        if bytes.is_empty() {
+                            return;
+                        }
                     }
+                    Err(Unsent::NoRoom) => break,
+                    Err(Unsent::SmallBuffer) => return Self::lose(Self::SMALL_BUFFER, out),
                 }
-                Err(Unsent::NoRoom) => break,
-                Err(Unsent::SmallBuffer) => return self.lose(Self::SMALL_BUFFER, out),
             }
         }
         if !self.outbox.keep_bytes((tracked, place), head, bytes, self.most) {
-            self.lose(Self::OUTPUT_FULL, out);
+            Self::lose(Self::OUTPUT_FULL, out);
         }
     }
 
     /// Counts a segment that could not be made.
-    fn lose(&self, reason: DropId, out: &Out<'_>) {
+    fn lose(reason: DropId, out: &Out<'_>) {
         out.count(Self::MADE, 1);
         out.count_drops(reason, 1);
     }
@@ -356,7 +358,7 @@ impl<P: PacketBuf + 'static> Element<P> for TCPStream<P> {
                     self.publish(slot, (tracked, place), frame, out);
                 }
                 Err(Unsent::NoRoom) => break,
-                Err(Unsent::SmallBuffer) => self.lose(Self::SMALL_BUFFER, out),
+                Err(Unsent::SmallBuffer) => Self::lose(Self::SMALL_BUFFER, out),
             }
         }
         self.flush(&mut [], frame, out);

@@ -23,7 +23,7 @@ const ACK: u8 = 16;
 const FIRST: [u32; 2] = [u32::MAX - 20, 1 << 31];
 
 /// A segment behind 14 bytes that stand for Ethernet: `at` is the offset in its stream, from which the SYN is 1 away.
-fn segment(is_v6: bool, back: bool, at: i64, flags: u8, payload: &[u8]) -> Vec<u8> {
+fn segment(is_v6: bool, back: bool, at: i32, flags: u8, payload: &[u8]) -> Vec<u8> {
     segment_of(9, is_v6, back, (at, 0), flags, payload)
 }
 
@@ -32,15 +32,15 @@ fn segment_of(
     port: u16,
     is_v6: bool,
     back: bool,
-    (at, acked): (i64, i64),
+    (at, acked): (i32, i32),
     flags: u8,
     payload: &[u8],
 ) -> Vec<u8> {
     let [own, peer] = if back { [FIRST[1], FIRST[0]] } else { FIRST };
     let ports = if back { [80, port] } else { [port, 80] };
     let mut tcp = ports.map(u16::to_be_bytes).concat();
-    tcp.extend_from_slice(&own.wrapping_add(at as u32).to_be_bytes());
-    let ack = if flags & ACK == 0 { 0 } else { peer.wrapping_add(acked as u32) };
+    tcp.extend_from_slice(&own.wrapping_add_signed(at).to_be_bytes());
+    let ack = if flags & ACK == 0 { 0 } else { peer.wrapping_add_signed(acked) };
     tcp.extend_from_slice(&ack.to_be_bytes());
     tcp.extend_from_slice(&[0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
     tcp.extend_from_slice(payload);
@@ -312,7 +312,7 @@ proptest! {
                 twins[usize::from(*back)].segment(*at as u64, bytes, last_wins);
             }
             bench.rig.send(segments.iter().map(|(back, at, bytes, flags)| {
-                segment(is_v6, *back, *at as i64, *flags, bytes)
+                segment(is_v6, *back, i32::try_from(*at).unwrap(), *flags, bytes)
             }));
             bench.rig.turn();
             prop_assert_eq!(bench.number("flows"), 1);
@@ -399,7 +399,11 @@ fn a_hole_in_front_of_much_loses_nothing() {
     bench.send(handshake(true));
     let bytes: Vec<u8> = (0..60_000_u32).map(|at| (at / 5) as u8).collect();
     let parts: Vec<(usize, &[u8])> = bytes.chunks(100).enumerate().collect();
-    bench.send(parts[1..].iter().map(|(at, part)| segment(true, false, 100 * *at as i64, ACK, part)));
+    bench.send(
+        parts[1..]
+            .iter()
+            .map(|(at, part)| segment(true, false, 100 * i32::try_from(*at).unwrap(), ACK, part)),
+    );
     assert_eq!(bench.number("segments_copied"), 599);
     assert!(bench.number("waiting_bytes") > 60_000);
     bench.rig.send([segment(true, false, 0, ACK, parts[0].1)]);

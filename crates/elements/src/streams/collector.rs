@@ -137,13 +137,13 @@ impl Of<'_> {
     }
 
     /// The headers of a segment at an offset.
-    fn head(&self, way: &Way, direction: Direction, offset: u64, flags: TcpFlags) -> Box<Head> {
+    fn head(&self, way: &Way, direction: Direction, offset: u64, flags: TcpFlags) -> Head {
         let tuple = if direction == Direction::Forward { self.tuple } else { self.tuple.reversed() };
         let stream = &self.streams[direction.index()];
         let first = self.connection.first_sequence(direction).unwrap_or(0);
         let sequence = if stream.is_started() { stream.sequence_at(offset) } else { first };
         let acknowledgment = self.connection.acknowledged(direction.reversed());
-        Box::new(Head { tuple, way: *way, sequence, acknowledgment, flags })
+        Head { tuple, way: *way, sequence, acknowledgment, flags }
     }
 
     /// Whether a stream has reached its FIN.
@@ -268,7 +268,7 @@ impl<'a> Collector<'a> {
             let place = StreamPart { offset, gap, is_first, end: None };
             let source = match bytes {
                 None => Source::Packet(at),
-                Some(bytes) => Source::Made(of.head(way, direction, offset, TcpFlags::PSH), bytes),
+                Some(bytes) => Source::Made(Box::new(of.head(way, direction, offset, TcpFlags::PSH)), bytes),
             };
             is_passed |= matches!(source, Source::Packet(_));
             self.output.parts.push(Part { tracked: of.tracked(direction), place, source });
@@ -296,7 +296,7 @@ impl<'a> Collector<'a> {
             if flags.contains(TcpFlags::SYN) {
                 head.sequence = head.sequence.wrapping_sub(1);
             }
-            Source::Made(head, 0..0)
+            Source::Made(Box::new(head), 0..0)
         });
         self.output.parts.push(Part { tracked: of.tracked(direction), place, source });
         is_packet
