@@ -510,6 +510,27 @@ fn data_on_a_syn_and_streams_picked_up_midway() {
     assert_eq!((stream.begins, back.begins), (1, 1));
 }
 
+/// A SYN in fragments leaves anew, before its data.
+#[test]
+fn the_first_packet_of_a_stream_is_its_syn() {
+    let mut bench = Bench::new(&[]);
+    let syn = segment(false, false, -1, SYN, b"data that comes with a SYN");
+    let data = &syn[34..];
+    bench.send([(0, 24), (24, data.len())].map(|(from, to)| {
+        let change = |header: &mut scalebricks_wire::ipv4::Ipv4Header| {
+            header.protocol = 6;
+            header.more_fragments = to < data.len();
+            header.fragment_units = (from / 8) as u16;
+        };
+        [&b"from the left "[..], &ipv4_of(change, &data[from..to])].concat()
+    }));
+    let places: Vec<_> =
+        bench.places.lock().unwrap().iter().map(|(_, place)| (place.offset, place.is_first)).collect();
+    assert_eq!(places, [(0, true), (0, false)]);
+    let [stream, _] = bench.both();
+    assert_eq!((stream.bytes.as_slice(), stream.flags & SYN), (&b"data that comes with a SYN"[..], SYN));
+}
+
 /// Half-open connections: each stream that began ends, and memory is bounded.
 #[test]
 fn a_flood_of_syns_is_bounded() {

@@ -221,8 +221,10 @@ impl<'a> Collector<'a> {
         let mut is_passed = false;
         // The packet itself, if it is as it should leave.
         let itself = |is_as_it_came: bool| (is_as_it_came && !is_whole).then_some(Source::Packet(at));
-        if has(TcpFlags::SYN) && accepted.len == 0 && !ways[own.index()].has_begun {
-            is_passed |= self.mark(of, ways, own, (itself(true), TcpFlags::SYN), None);
+        // A SYN whose data leaves with it is its stream's first part; otherwise the SYN leaves before its data.
+        let has_own_data = self.output.chunks.first().is_some_and(|found| found.bytes.is_none());
+        if has(TcpFlags::SYN) && !has_own_data && !ways[own.index()].has_begun {
+            is_passed |= self.mark(of, ways, own, (itself(accepted.len == 0), TcpFlags::SYN), None);
         }
         is_passed |= self.data(of, ways, at);
         if has(TcpFlags::RST) {
@@ -286,14 +288,15 @@ impl<'a> Collector<'a> {
         end: Option<EndCause>,
     ) -> bool {
         let way = &mut ways[direction.index()];
-        let offset = of.streams[direction.index()].offset();
+        let is_syn = flags.contains(TcpFlags::SYN);
+        let offset = if is_syn { 0 } else { of.streams[direction.index()].offset() };
         let is_first = !std::mem::replace(&mut way.has_begun, true);
         way.has_ended |= end.is_some();
         let place = StreamPart { offset, gap: None, is_first, end };
         let is_packet = source.is_some();
         let source = source.unwrap_or_else(|| {
             let mut head = of.head(way, direction, offset, flags);
-            if flags.contains(TcpFlags::SYN) {
+            if is_syn {
                 head.sequence = head.sequence.wrapping_sub(1);
             }
             Source::Made(Box::new(head), 0..0)

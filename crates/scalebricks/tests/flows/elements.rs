@@ -100,9 +100,8 @@ fn dumped_datagrams_of_the_sample_equal_tshark_s() {
     let long = CaptureReader::open(&datagrams).unwrap().filter_map(|frame| {
         let frame = frame.unwrap().data;
         let header_len = if frame[12] == 8 { 20 } else { 40 };
-        (frame.len() > 1_514).then(|| {
-            frame[14 + header_len..].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        })
+        (frame.len() > 1_514)
+            .then(|| frame[14 + header_len..].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
     });
     assert_eq!(long.collect::<Vec<_>>(), theirs);
 }
