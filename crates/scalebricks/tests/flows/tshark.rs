@@ -138,7 +138,7 @@ fn placeholder(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Exceptions of a capture: reasons by conversation.
-fn exceptions(capture: &str) -> BTreeMap<u64, String> {
+pub(super) fn exceptions(capture: &str) -> BTreeMap<u64, String> {
     let path = repository("crates/scalebricks/tests/flows/exceptions.csv");
     let table = std::fs::read_to_string(path).unwrap();
     let rows = table.lines().skip(1).map(|line| line.splitn(4, ',').collect::<Vec<_>>());
@@ -161,7 +161,7 @@ fn completeness(record: &Value) -> u64 {
 }
 
 /// The bytes of our streams as tshark shows them.
-fn ours(folder: &Path, record: &Value) -> [Stream; 2] {
+pub(super) fn ours(folder: &Path, record: &Value) -> [Stream; 2] {
     ["forward", "reverse"].map(|direction| {
         let path = folder.join(format!("streams/{:06}-{direction}", record["flow"].as_u64().unwrap()));
         let missing = record["tcp"]["missing_bytes"][direction].as_u64().unwrap();
@@ -222,7 +222,7 @@ fn compare(capture: &Path, name: &str) -> [usize; 2] {
 }
 
 /// Whether a record is of a conversation: the same first packet.
-fn is_of(record: &Value, conversation: &Conversation) -> bool {
+pub(super) fn is_of(record: &Value, conversation: &Conversation) -> bool {
     let (source, source_port, destination, destination_port) = &conversation.ends;
     record["protocol"] == "tcp"
         && record["source"] == source.as_str()
