@@ -2,6 +2,8 @@
 
 use crate::routes::Family;
 use scalebricks_flows::Tracked;
+use scalebricks_flows::reassembly::Gap;
+use scalebricks_flows::tracker::EndCause;
 use scalebricks_graph::Column;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -52,6 +54,26 @@ pub struct FlowRecord(pub Option<Tracked>);
 impl Column for FlowRecord {
     const NAME: &'static str = "flow";
     const POISON: Self = Self(None);
+}
+
+/// The place of a packet's data in its TCP stream. The stream is a direction of a flow: [`FlowRecord`] names both.
+///
+/// Of each stream, the first packet has `is_first`, and one has `end`, which is the last. Offsets increase without overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamPart {
+    /// Offset of the first byte of data in the stream; gaps count.
+    pub offset: u64,
+    /// The bytes that are missing just before.
+    pub gap: Option<Gap>,
+    /// Whether this is the stream's first packet: a SYN, or the first data of a connection that was picked up.
+    pub is_first: bool,
+    /// How the stream ends behind this packet: `Closed` by a FIN, or as the flow did.
+    pub end: Option<EndCause>,
+}
+
+impl Column for StreamPart {
+    const NAME: &'static str = "place in a stream";
+    const POISON: Self = Self { offset: u64::MAX, gap: None, is_first: true, end: None };
 }
 
 /// A column with the address of the next hop.

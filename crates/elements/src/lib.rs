@@ -13,6 +13,7 @@
 //! | [`fabric`] | clusters: encoded addresses, live links, the state of steering |
 //! | [`flat`] | the switch for flat names: its elements and their table |
 //! | [`firewall`] | the stateful firewall: rules, verdicts of flows |
+//! | `streams` | parts of TCP streams: found by the flow tracker, written as segments |
 //! | `header`, `header6`, `ip_check` | access to a packet's IP header with lengths checked; header validation |
 //! | `shared_names` | names and descriptions of shared drop reasons, counters and handlers |
 //! | `side_output`, `agnostic` | an optional output for bad packets; elements that process single packets |
@@ -66,6 +67,7 @@ mod routes;
 mod shared_names;
 mod side_output;
 mod split;
+mod streams;
 #[cfg(test)]
 mod test_environment;
 pub mod values;
@@ -143,10 +145,12 @@ elements! {
         per_packet unstrip Unstrip;
     }
     [flows] {
+        batch defragment Defragment;
         batch firewall Firewall<P>;
         batch flow_balance FlowBalance;
         batch flow_tracker FlowTracker;
         batch nat44 Nat44<P>;
+        batch tcp_stream TCPStream<P>;
     }
     [fused] {
         batch ip_route IPRoute<P>;

@@ -51,6 +51,7 @@ named! {
         IP_CHECKSUM = "ip_checksum": "The IPv4 header's checksum is wrong.",
         FRAGMENT_HELD = "fragment_held": "A fragment that waits for others.",
         FRAGMENT_REFUSED = "fragment_refused": "A fragment that overlaps others, or exceeds a limit.",
+        WHOLE_TOO_LONG = "whole_packet_too_long": "The whole packet does not fit a buffer.",
         MALFORMED_TRANSPORT = "malformed_transport": "The header behind the IP header is malformed or cut.",
         TRANSPORT_CHECKSUM = "transport_checksum": "The checksum behind the IP header is wrong.",
         SEGMENT_REFUSED = "segment_refused": "A TCP segment that the connection's state refuses.",

@@ -225,3 +225,47 @@ fn limits_per_packet_source_and_total_hold() {
     }
     assert_eq!(defragmenter.events().get(Event::Evicted), 20_064 - 4_096);
 }
+
+/// The families' lifetimes do not wait for each other, and the first fragment comes back as it came, with its note.
+#[test]
+fn the_first_fragment_of_a_packet_that_timed_out_is_shown() {
+    let seconds = Duration::from_secs;
+    let config = Config { ipv4_lifetime: seconds(30), ipv6_lifetime: seconds(60), ..Config::default() };
+    let mut defragmenter = Defragmenter::with_notes(config);
+    let first = fragment(0, true, &[1; 16]);
+    let first6 = fragment6(1, 0, true, true, &[2; 8]);
+    let refused = [fragment_of([5; 4], 1, 0, true, &[1; 16]), fragment_of([5; 4], 1, 8, true, &[1; 16])];
+    let no_first = fragment_of([6; 4], 1, 8, true, &[1; 16]);
+    let later = fragment(32, false, &[1; 7]);
+    for (bytes, note) in
+        [(&first6, 1), (&later, 2), (&first, 3), (&refused[0], 4), (&refused[1], 5), (&no_first, 6)]
+    {
+        let padded = [bytes.as_slice(), &[0; 6]].concat();
+        let ip = parse_ip(&padded).unwrap();
+        defragmenter.add_noted(ip.bytes(), &ip.summary, note, NOW);
+    }
+    assert_eq!(defragmenter.packets(), 4);
+    let mut expired = |now| {
+        let mut gone = Vec::new();
+        defragmenter.expire_each(now, |bytes, note| gone.push((bytes.to_vec(), note)));
+        (gone, defragmenter.packets())
+    };
+    assert_eq!(expired(NOW + seconds(29)), (Vec::new(), 4));
+    assert_eq!(expired(NOW + seconds(30)), (vec![(first, 3)], 1));
+    assert_eq!(expired(NOW + seconds(60)), (vec![(first6, 1)], 0));
+    assert_eq!(defragmenter.events().get(Event::TimedOut), 4);
+}
+
+/// Other bounds hold from the next fragment on; what waits goes on.
+#[test]
+fn bounds_can_be_changed() {
+    let mut defragmenter = new();
+    for id in 0..10 {
+        add(&mut defragmenter, &fragment_of([1; 4], id, 0, true, &[7; 8]), NOW);
+    }
+    defragmenter.set_config(Config { packets: 3, ..Config::default() });
+    add(&mut defragmenter, &fragment_of([1; 4], 10, 0, true, &[7; 8]), NOW);
+    assert_eq!(defragmenter.packets(), 3);
+    let last = fragment_of([1; 4], 9, 8, false, &[8; 3]);
+    assert!(matches!(add(&mut defragmenter, &last, NOW), Defragmented::Whole(whole) if whole.len() == 31));
+}

@@ -27,7 +27,7 @@ element! {
         FRAGMENT_HELD = drops::FRAGMENT_HELD,
         FRAGMENT_REFUSED = drops::FRAGMENT_REFUSED,
         IP_CHECKSUM = drops::IP_CHECKSUM,
-        TOO_LONG = "whole_packet_too_long": "The whole packet does not fit a buffer.",
+        TOO_LONG = drops::WHOLE_TOO_LONG,
     }
     keeps { balancer, }
 }

@@ -11,8 +11,8 @@ const MOST: usize = 0xffff;
 /// A packet in parts. Fragments neither overlap nor exceed the end.
 #[derive(Debug, Default)]
 pub(super) struct Datagram {
-    /// Headers of the first fragment, without a fragment header.
-    headers: Vec<u8>,
+    /// Headers of the first fragment, as they came.
+    headers: Headers,
     /// Data by offset, in order.
     fragments: Vec<(usize, Box<[u8]>)>,
     /// Octets of data so far.
@@ -25,10 +25,41 @@ pub(super) struct Datagram {
     is_refused: bool,
 }
 
+/// The headers of a fragment.
+#[derive(Debug, Default)]
+struct Headers {
+    bytes: Vec<u8>,
+    /// Where the fragment header of IPv6 begins, and where its next-header value is announced.
+    fragment_at: Option<(usize, usize)>,
+}
+
+impl Headers {
+    /// Octets of the whole packet's headers that its length field counts.
+    fn counted(&self) -> usize {
+        let uncounted = if self.fragment_at.is_some() { HEADER_LEN + FRAGMENT_HEADER_LEN } else { 0 };
+        self.bytes.len().saturating_sub(uncounted)
+    }
+
+    /// Writes the headers of the whole packet, still with the first fragment's length and checksum.
+    fn write_whole(&self, out: &mut Vec<u8>) {
+        let Some((at, announced_at)) = self.fragment_at else {
+            out.extend_from_slice(&self.bytes);
+            if let Some(flags_and_offset) = out.get_mut(6..8) {
+                flags_and_offset.fill(0);
+            }
+            return;
+        };
+        out.extend_from_slice(self.bytes.get(..at).unwrap_or_default());
+        if let (Some(announced), Some(next_header)) = (out.get_mut(announced_at), self.bytes.get(at)) {
+            *announced = *next_header;
+        }
+    }
+}
+
 /// A fragment as offset and data.
 struct Part<'a> {
     /// Headers, if it is the first.
-    headers: Option<Vec<u8>>,
+    headers: Option<Headers>,
     offset: usize,
     data: &'a [u8],
     more: bool,
@@ -36,20 +67,15 @@ struct Part<'a> {
 
 impl<'a> Part<'a> {
     fn read(bytes: &'a [u8], ip: &IpSummary, fragment: Fragment) -> Option<Self> {
-        let (headers, data) = if ip.is_ipv4() {
-            let (headers, data) = bytes.split_at_checked(usize::from(ip.header_len))?;
-            let mut headers = headers.to_vec();
-            headers.get_mut(6..8)?.fill(0); // neither offset nor flags
-            (headers, data)
+        let (headers_len, fragment_at) = if ip.is_ipv4() {
+            (usize::from(ip.header_len), None)
         } else {
             let header = Ipv6::parse(bytes).ok()?.fragment()?;
             let at = usize::from(header.header_offset);
-            let next_header = *bytes.get(at)?;
-            let mut headers = bytes.get(..at)?.to_vec();
-            *headers.get_mut(usize::from(header.announced_at))? = next_header;
-            (headers, bytes.get(at + FRAGMENT_HEADER_LEN..)?)
+            (at + FRAGMENT_HEADER_LEN, Some((at, usize::from(header.announced_at))))
         };
-        let headers = fragment.is_first().then_some(headers);
+        let (headers, data) = bytes.split_at_checked(headers_len)?;
+        let headers = fragment.is_first().then(|| Headers { bytes: headers.to_vec(), fragment_at });
         Some(Self { headers, offset: usize::from(fragment.offset), data, more: fragment.more })
     }
 }
@@ -62,7 +88,9 @@ impl Datagram {
 
     /// What it costs, octets.
     pub(super) fn cost(&self) -> u64 {
-        PACKET_COST + (self.headers.len() + self.len) as u64 + self.fragments.len() as u64 * FRAGMENT_COST
+        PACKET_COST
+            + (self.headers.bytes.len() + self.len) as u64
+            + self.fragments.len() as u64 * FRAGMENT_COST
     }
 
     /// Refuses all that comes later, and keeps nothing.
@@ -118,8 +146,7 @@ impl Datagram {
         if let Some(headers) = part.headers {
             self.headers = headers;
         }
-        let fixed = if ip.is_ipv4() { 0 } else { HEADER_LEN };
-        if self.headers.len().saturating_sub(fixed) + self.end.unwrap_or(end) > MOST {
+        if self.headers.counted() + self.end.unwrap_or(end) > MOST {
             return Err(self.refuse(Refusal::TooLong));
         }
         self.len += part.data.len();
@@ -130,13 +157,23 @@ impl Datagram {
 
     /// Whether all fragments are here: as they do not overlap, their lengths tell.
     pub(super) fn is_complete(&self) -> bool {
-        !self.is_refused && self.end == Some(self.len) && !self.headers.is_empty()
+        !self.is_refused && self.end == Some(self.len) && !self.headers.bytes.is_empty()
+    }
+
+    /// Writes the first fragment as it came, without padding. Returns whether it is here.
+    pub(super) fn write_first(&self, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let Some((0, data)) = self.fragments.first() else { return false };
+        out.extend_from_slice(&self.headers.bytes);
+        out.extend_from_slice(data);
+        true
     }
 
     /// Writes the whole packet.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.clear();
-        out.extend_from_slice(&self.headers);
+        self.headers.write_whole(out);
+        let headers_len = out.len();
         for (_, data) in &self.fragments {
             out.extend_from_slice(data);
         }
@@ -146,7 +183,7 @@ impl Datagram {
         if let Some(field) = out.get_mut(at..at + 2) {
             field.copy_from_slice(&(len as u16).to_be_bytes());
         }
-        if is_ipv4 && let Some(header) = out.get_mut(..self.headers.len()) {
+        if is_ipv4 && let Some(header) = out.get_mut(..headers_len) {
             header[10..12].fill(0);
             let sum = checksum::checksum(header);
             header[10..12].copy_from_slice(&sum.to_be_bytes());

@@ -23,21 +23,24 @@ pub enum Defragmented<'a> {
 }
 
 #[derive(Debug)]
-struct Incomplete {
+struct Incomplete<N> {
     datagram: Datagram,
     arrived: Duration,
     serial: u64,
+    /// The note of its first fragment, or of the fragment that came first.
+    note: N,
 }
 
-/// Completes packets from their fragments. See the [module](super).
+/// Completes packets from their fragments. See the [module](super). The caller may keep a note with each packet, of type `N`.
 #[derive(Debug)]
-pub struct Defragmenter {
+pub struct Defragmenter<N = ()> {
     config: Config,
     /// The hash has a random key, as attackers choose the fragments.
-    incomplete: HashMap<DatagramId, Incomplete>,
+    incomplete: HashMap<DatagramId, Incomplete<N>>,
     sources: HashMap<IpAddr, u32>,
-    /// In order of arrival, of both families. A completed packet's entry stays until its turn or a compaction.
-    arrivals: VecDeque<(DatagramId, u64)>,
+    /// In order of arrival, by family, as their lifetimes differ. A completed packet's entry stays until its turn or a
+    /// compaction.
+    arrivals: [VecDeque<(DatagramId, u64)>; 2],
     serial: u64,
     bytes: u64,
     whole: Vec<u8>,
@@ -50,11 +53,31 @@ pub struct Defragmenter {
 impl Defragmenter {
     /// No fragments.
     pub fn new(config: Config) -> Self {
+        Self::with_notes(config)
+    }
+
+    /// Adds a fragment: the packet `bytes` whose summary is `ip`, that is, `parse_ip(bytes)` without padding.
+    ///
+    /// Cost: a hash lookup, a copy of the data, and a search among the packet's fragments; the last fragment's call copies the
+    /// packet.
+    pub fn add(&mut self, bytes: &[u8], ip: &IpSummary, now: Duration) -> Defragmented<'_> {
+        self.add_noted(bytes, ip, (), now)
+    }
+}
+
+/// The number of a packet's family.
+const fn family(id: &DatagramId) -> usize {
+    id.src.is_ipv6() as usize
+}
+
+impl<N: Copy> Defragmenter<N> {
+    /// No fragments; a note will be kept with each packet.
+    pub fn with_notes(config: Config) -> Self {
         Self {
             config,
             incomplete: HashMap::new(),
             sources: HashMap::new(),
-            arrivals: VecDeque::new(),
+            arrivals: Default::default(),
             serial: 0,
             bytes: 0,
             whole: Vec::new(),
@@ -63,6 +86,11 @@ impl Defragmenter {
             refusals: Tally::default(),
             events: Tally::default(),
         }
+    }
+
+    /// Sets other bounds. Packets that exceed them go with the next fragment, or when their new time is over.
+    pub const fn set_config(&mut self, config: Config) {
+        self.config = config;
     }
 
     /// Refused fragments.
@@ -96,11 +124,9 @@ impl Defragmenter {
         self.bytes
     }
 
-    /// Adds a fragment: the packet `bytes` whose summary is `ip`, that is, `parse_ip(bytes)` without padding.
-    ///
-    /// Cost: a hash lookup, a copy of the data, and a search among the packet's fragments; the last fragment's call copies the
-    /// packet.
-    pub fn add(&mut self, bytes: &[u8], ip: &IpSummary, now: Duration) -> Defragmented<'_> {
+    /// Adds a fragment, as [`Defragmenter::add`] does. Of the notes of a packet's fragments, that of its first one is kept, or
+    /// until it comes, that of the earliest.
+    pub fn add_noted(&mut self, bytes: &[u8], ip: &IpSummary, note: N, now: Duration) -> Defragmented<'_> {
         let (Some(id), Some(fragment)) = (DatagramId::of(ip), ip.fragment) else {
             return Defragmented::NoFragment;
         };
@@ -118,8 +144,9 @@ impl Defragmenter {
             self.serial += 1;
             self.bytes += PACKET_COST;
             let serial = self.serial;
-            self.incomplete.insert(id, Incomplete { datagram: Datagram::default(), arrived: now, serial });
-            self.arrivals.push_back((id, serial));
+            self.incomplete
+                .insert(id, Incomplete { datagram: Datagram::default(), arrived: now, serial, note });
+            self.arrivals[family(&id)].push_back((id, serial));
         }
         let Some(entry) = self.incomplete.get_mut(&id) else { return self.refused(Refusal::Malformed) };
         let before = entry.datagram.cost();
@@ -128,6 +155,9 @@ impl Defragmenter {
         if let Err(refusal) = added {
             self.limit(&id);
             return self.refused(refusal);
+        }
+        if fragment.is_first() {
+            entry.note = note;
         }
         self.events.count(Event::Held);
         if entry.datagram.is_complete() {
@@ -147,27 +177,44 @@ impl Defragmenter {
         Defragmented::Refused(refusal)
     }
 
-    /// Forgets packets whose time is over. [`Self::add`] does it as well.
+    /// Forgets packets whose time is over. [`Self::add_noted`] does it as well.
     pub fn expire(&mut self, now: Duration) {
-        while let Some((id, serial)) = self.arrivals.front().copied() {
-            if let Some(entry) = self.incomplete.get(&id).filter(|entry| entry.serial == serial) {
-                let lifetime =
-                    if id.src.is_ipv4() { self.config.ipv4_lifetime } else { self.config.ipv6_lifetime };
-                if now.saturating_sub(entry.arrived) < lifetime {
-                    return;
+        self.expire_each(now, |_, _| ());
+    }
+
+    /// Forgets packets whose time is over. `gone` receives the first fragment of each, as it came, and its note, unless the
+    /// first fragment is missing or the packet was refused: then no error may be sent about it (RFC 792, RFC 8200 §4.5).
+    pub fn expire_each(&mut self, now: Duration, mut gone: impl FnMut(&[u8], N)) {
+        for family in 0..self.arrivals.len() {
+            let lifetime = if family == 0 { self.config.ipv4_lifetime } else { self.config.ipv6_lifetime };
+            while let Some((id, serial)) = self.arrivals[family].front().copied() {
+                if let Some(entry) = self.incomplete.get(&id).filter(|entry| entry.serial == serial) {
+                    if now.saturating_sub(entry.arrived) < lifetime {
+                        break;
+                    }
+                    if entry.datagram.write_first(&mut self.whole) {
+                        gone(&self.whole, entry.note);
+                    }
+                    self.forget(&id);
+                    self.events.count(Event::TimedOut);
                 }
-                self.forget(&id);
-                self.events.count(Event::TimedOut);
+                self.arrivals[family].pop_front();
             }
-            self.arrivals.pop_front();
         }
+    }
+
+    /// Takes the entry of the packet that arrived first, of both families.
+    fn pop_oldest(&mut self) -> Option<(DatagramId, u64)> {
+        let serial = |family: usize| self.arrivals[family].front().map_or(u64::MAX, |(_, serial)| *serial);
+        let oldest = usize::from(serial(1) < serial(0));
+        self.arrivals[oldest].pop_front()
     }
 
     /// The oldest packets but `latest` go until the limits hold.
     fn limit(&mut self, latest: &DatagramId) {
         let mut kept = None;
         while self.bytes > self.config.bytes || self.incomplete.len() > self.config.packets {
-            let Some((id, serial)) = self.arrivals.pop_front() else { break };
+            let Some((id, serial)) = self.pop_oldest() else { break };
             if id == *latest {
                 kept = Some((id, serial));
             } else if self.incomplete.get(&id).is_some_and(|entry| entry.serial == serial) {
@@ -176,16 +223,18 @@ impl Defragmenter {
             }
         }
         if let Some(kept) = kept {
-            self.arrivals.push_front(kept);
+            self.arrivals[family(&kept.0)].push_front(kept);
         }
         if self.bytes > self.config.bytes {
             self.forget(latest);
             self.events.count(Event::Evicted);
         }
-        if self.arrivals.len() > 2 * self.config.packets + 16 {
+        if self.arrivals.iter().map(VecDeque::len).sum::<usize>() > 2 * self.config.packets + 16 {
             let incomplete = &self.incomplete;
-            self.arrivals
-                .retain(|(id, serial)| incomplete.get(id).is_some_and(|entry| entry.serial == *serial));
+            let is_current = |(id, serial): &(DatagramId, u64)| {
+                incomplete.get(id).is_some_and(|entry| entry.serial == *serial)
+            };
+            self.arrivals.iter_mut().for_each(|arrivals| arrivals.retain(is_current));
         }
     }
 

@@ -55,6 +55,22 @@ impl Stream {
         self.is_started
     }
 
+    /// The sequence number of the next octet to deliver, if it is known.
+    #[inline]
+    pub const fn next_sequence(&self) -> Option<u32> {
+        if self.is_started { Some(self.next) } else { None }
+    }
+
+    /// Offset of the next octet to deliver: octets delivered, and octets of gaps.
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The sequence number of an octet by its offset in the stream, which is at most 2 GiB before [`Self::offset`].
+    pub const fn sequence_at(&self, offset: u64) -> u32 {
+        self.next.wrapping_sub(self.offset.wrapping_sub(offset) as u32)
+    }
+
     /// Octets delivered, without gaps.
     pub const fn delivered(&self) -> u64 {
         self.offset - self.missing

@@ -140,6 +140,13 @@ impl Connection {
         self.side(from).has(side::FIN)
     }
 
+    /// The sequence number of the endpoint's FIN, if it has sent one: its stream ends before it.
+    #[inline]
+    pub fn fin_sequence(&self, from: Direction) -> Option<u32> {
+        let side = self.side(from);
+        side.has(side::FIN).then_some(side.end.wrapping_sub(1))
+    }
+
     /// Whether an accepted segment had data.
     pub const fn has_data(&self) -> bool {
         self.has_data

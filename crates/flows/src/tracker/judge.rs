@@ -10,6 +10,7 @@ use crate::named::EventSet;
 use crate::reassembly::{Reassembler, Stream};
 use crate::tcp::{self, Anomaly, Connection, Segment, Verdict};
 use scalebricks_tables::dhash::{Direction, Record};
+use scalebricks_wire::transport::TcpFlags;
 use std::time::Duration;
 
 /// A packet whose headers are right.
@@ -115,7 +116,7 @@ fn note(anomalies: EventSet<Anomaly>, serial: u64, shared: &mut Shared, sink: &m
     }
 }
 
-/// Puts an accepted segment's data in order.
+/// Hands an accepted segment on, and puts its data in order.
 fn data<K: Key>(
     flows: &mut Flows<K>,
     record: Record,
@@ -124,11 +125,16 @@ fn data<K: Key>(
     shared: &mut Shared,
     sink: &mut impl Sink,
 ) {
-    let Some(reassembler) = &mut shared.reassembler else { return };
     let serial = flows.flow(record).serial;
+    sink.segment(serial, direction, arrived.segment, arrived.payload);
+    let Some(reassembler) = &mut shared.reassembler else { return };
     let tcp = flows.tcp_mut(record);
-    if tcp.connection.state() == tcp::State::Reset {
-        return shared.finish(serial, &mut tcp.streams, sink);
+    if arrived.segment.has(TcpFlags::RST) {
+        // What follows a reset's header is no data of the stream (RFC 9293 §3.10.7.4).
+        if tcp.connection.state() == tcp::State::Reset {
+            shared.finish(serial, &mut tcp.streams, sink);
+        }
+        return;
     }
     let [forward, reverse] = &mut tcp.streams;
     let (own, other) = match direction {

@@ -130,6 +130,12 @@ pub struct Ended<'a> {
 
 /// Receives what a tracker finds.
 pub trait Sink {
+    /// A segment of the flow with this number was accepted: its fields and its data. Called before the parts of streams that
+    /// are due because of it.
+    fn segment(&mut self, serial: u64, direction: Direction, segment: &tcp::Segment, payload: &[u8]) {
+        let _ = (serial, direction, segment, payload);
+    }
+
     /// Part of a stream of the flow with this number.
     fn chunk(&mut self, serial: u64, direction: Direction, chunk: Chunk<'_>) {
         let _ = (serial, direction, chunk);

@@ -9,11 +9,12 @@ use super::packet::Transport;
 use super::record::Flow;
 use crate::fragments::{Defragmented, Defragmenter};
 use crate::named::Tally;
-use crate::reassembly::Reassembler;
+use crate::reassembly::{Reassembler, Stream};
 use crate::tcp::{Anomaly, Connection};
+use arrayvec::ArrayVec;
 use scalebricks_tables::dhash::{ConfigError, DHash, Found, Key4, Key6, Records};
 use scalebricks_types::{FiveTuple, HashSeed};
-use scalebricks_wire::{IpPacket, ipv4_header_checksum_ok, parse_ip};
+use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_ip};
 use std::time::Duration;
 
 /// Packets that are looked up together.
@@ -102,7 +103,7 @@ impl Tracker {
         now: Duration,
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
-        self.one(&Packet { bytes, zone, now }, None, sink)
+        self.one(parse_ip(bytes), None, (zone, now), sink)
     }
 
     /// Tracks a batch of packets, in order: the same as [`Self::track`] of each. The table's and the records' cache lines of
@@ -115,14 +116,18 @@ impl Tracker {
         mut done: impl FnMut(&mut Self, usize, Result<Tracked, Untracked>, &mut S),
     ) {
         for (at, packets) in packets.chunks(BATCH).enumerate() {
-            let mut asked = [None; BATCH];
-            for (packet, asked) in packets.iter().zip(&mut asked) {
-                *asked = self.inner.ask(packet);
-            }
+            let parsed: ArrayVec<_, BATCH> = packets
+                .iter()
+                .map(|packet| {
+                    let parsed = parse_ip(packet.bytes);
+                    let asked = parsed.as_ref().ok().and_then(|parsed| self.inner.ask(parsed, packet.zone));
+                    (parsed, asked)
+                })
+                .collect();
             self.inner.v4.look_up();
             self.inner.v6.look_up();
-            for (place, (packet, asked)) in packets.iter().zip(asked).enumerate() {
-                let tracked = self.one(packet, asked, sink);
+            for (place, (packet, (parsed, asked))) in packets.iter().zip(parsed).enumerate() {
+                let tracked = self.one(parsed, asked, (packet.zone, packet.now), sink);
                 done(self, at * BATCH + place, tracked, sink);
             }
             self.inner.v4.forget_batch();
@@ -165,27 +170,31 @@ impl Tracker {
 
     fn one(
         &mut self,
-        packet: &Packet<'_>,
+        parsed: Result<IpPacket<'_>, ParseError>,
         asked: Option<usize>,
+        (zone, now): (u16, Duration),
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
-        let tracked = self.any(packet, asked, sink);
+        let tracked = match parsed {
+            Ok(packet) => self.any(&packet, asked, (zone, now), sink),
+            Err(_) => Err(Untracked::MalformedIp),
+        };
         self.inner.counted(tracked)
     }
 
     fn any(
         &mut self,
-        &Packet { bytes, zone, now }: &Packet<'_>,
+        packet: &IpPacket<'_>,
         asked: Option<usize>,
+        (zone, now): (u16, Duration),
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
-        let packet = parse_ip(bytes).map_err(|_| Untracked::MalformedIp)?;
         let verify = self.inner.shared.config.verify_checksums;
         if verify && packet.summary.is_ipv4() && !ipv4_header_checksum_ok(packet.bytes()) {
             return Err(Untracked::IpChecksum);
         }
         match self.defragmenter.add(packet.bytes(), &packet.summary, now) {
-            Defragmented::NoFragment => self.inner.packet(&packet, asked, zone, now, sink),
+            Defragmented::NoFragment => self.inner.packet(packet, asked, zone, now, sink),
             Defragmented::Held => Err(Untracked::FragmentHeld),
             Defragmented::Refused(_) => Err(Untracked::FragmentRefused),
             Defragmented::Whole(bytes) => {
@@ -296,6 +305,15 @@ impl Tracker {
         }
     }
 
+    /// The streams of a TCP flow by direction; those of other flows are empty.
+    pub fn streams(&self, tracked: &Tracked) -> &[Stream; 2] {
+        let Inner { v4, v6, .. } = &self.inner;
+        match tracked.family {
+            Family::V4 => &v4.tcp(tracked.record).streams,
+            Family::V6 => &v6.tcp(tracked.record).streams,
+        }
+    }
+
     /// The table of IPv4 flows, for the caller's arrays.
     pub const fn table_v4(&mut self) -> &mut DHash<Key4> {
         &mut self.inner.v4.table
@@ -322,16 +340,15 @@ impl Inner {
     }
 
     /// Adds a packet of a batch to the lookups, if it has a key of its own: neither fragments nor ICMP errors have.
-    fn ask(&mut self, packet: &Packet<'_>) -> Option<usize> {
-        let parsed = parse_ip(packet.bytes).ok()?;
+    fn ask(&mut self, parsed: &IpPacket<'_>, zone: u16) -> Option<usize> {
         let ip = &parsed.summary;
         if ip.fragment.is_some() || ip.is_icmp_error() {
             return None;
         }
         let tuple = tuple(ip, parsed.l4());
-        match Key4::of_tuple(&tuple, packet.zone) {
+        match Key4::of_tuple(&tuple, zone) {
             Some(key) => Some(self.v4.ask(key)),
-            None => Key6::of_tuple(&tuple, packet.zone).map(|key| self.v6.ask(key)),
+            None => Key6::of_tuple(&tuple, zone).map(|key| self.v6.ask(key)),
         }
     }
 

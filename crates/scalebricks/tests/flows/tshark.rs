@@ -14,30 +14,30 @@ use std::process::Command;
 
 /// A conversation as tshark sees it.
 #[derive(Debug, Default)]
-struct Conversation {
+pub(super) struct Conversation {
     /// Source, port, destination, port of the first packet.
-    ends: (String, String, String, String),
+    pub(super) ends: (String, String, String, String),
     /// Packets, and their times, nanoseconds.
     first_ns: u64,
     packets: u64,
-    completeness: u64,
-    streams: [Stream; 2],
+    pub(super) completeness: u64,
+    pub(super) streams: [Stream; 2],
 }
 
 /// What tshark shows of one direction.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Stream {
-    bytes: Vec<u8>,
-    missing: u64,
+pub(super) struct Stream {
+    pub(super) bytes: Vec<u8>,
+    pub(super) missing: u64,
 }
 
 /// The bits of `tcp.completeness` that make a conversation complete: the whole handshake, and FIN or RST.
-const fn is_complete(completeness: u64) -> bool {
+pub(super) const fn is_complete(completeness: u64) -> bool {
     completeness & 7 == 7 && completeness & (16 | 32) != 0
 }
 
 /// Whether tshark is there.
-fn has_tshark() -> bool {
+pub(super) fn has_tshark() -> bool {
     let found = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
         assert_ne!(
@@ -51,14 +51,14 @@ fn has_tshark() -> bool {
     found
 }
 
-fn tshark(capture: &Path, args: &[String]) -> String {
+pub(super) fn tshark(capture: &Path, args: &[String]) -> String {
     let output = Command::new("tshark").arg("-r").arg(capture).args(args).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
 }
 
 /// All conversations by number. Completeness is final only after two passes.
-fn conversations(capture: &Path) -> BTreeMap<u64, Conversation> {
+pub(super) fn conversations(capture: &Path) -> BTreeMap<u64, Conversation> {
     let fields = [
         "tcp.stream",
         "ip.src",
@@ -97,7 +97,7 @@ fn conversations(capture: &Path) -> BTreeMap<u64, Conversation> {
 }
 
 /// Reads "follow stream" for all complete conversations.
-fn follow(capture: &Path, all: &mut BTreeMap<u64, Conversation>) {
+pub(super) fn follow(capture: &Path, all: &mut BTreeMap<u64, Conversation>) {
     let complete = all.iter().filter(|(_, one)| is_complete(one.completeness));
     let mut args = vec!["-q".to_owned()];
     for (number, _) in complete {
@@ -138,7 +138,7 @@ fn placeholder(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Exceptions of a capture: reasons by conversation.
-fn exceptions(capture: &str) -> BTreeMap<u64, String> {
+pub(super) fn exceptions(capture: &str) -> BTreeMap<u64, String> {
     let path = repository("crates/scalebricks/tests/flows/exceptions.csv");
     let table = std::fs::read_to_string(path).unwrap();
     let rows = table.lines().skip(1).map(|line| line.splitn(4, ',').collect::<Vec<_>>());
@@ -161,7 +161,7 @@ fn completeness(record: &Value) -> u64 {
 }
 
 /// The bytes of our streams as tshark shows them.
-fn ours(folder: &Path, record: &Value) -> [Stream; 2] {
+pub(super) fn ours(folder: &Path, record: &Value) -> [Stream; 2] {
     ["forward", "reverse"].map(|direction| {
         let path = folder.join(format!("streams/{:06}-{direction}", record["flow"].as_u64().unwrap()));
         let missing = record["tcp"]["missing_bytes"][direction].as_u64().unwrap();
@@ -222,7 +222,7 @@ fn compare(capture: &Path, name: &str) -> [usize; 2] {
 }
 
 /// Whether a record is of a conversation: the same first packet.
-fn is_of(record: &Value, conversation: &Conversation) -> bool {
+pub(super) fn is_of(record: &Value, conversation: &Conversation) -> bool {
     let (source, source_port, destination, destination_port) = &conversation.ends;
     record["protocol"] == "tcp"
         && record["source"] == source.as_str()
