@@ -315,7 +315,7 @@ fn parse_handler(text: &str) -> Result<(String, String), String> {
     Ok((element.to_owned(), handler.to_owned()))
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| "not a number of seconds above 0".to_owned())
 }
