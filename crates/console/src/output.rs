@@ -137,11 +137,16 @@ impl Console {
 pub struct Live(ProgressBar);
 
 impl Live {
+    /// Width of the terminal, characters.
+    #[expect(clippy::unused_self, reason = "a text that lives has a terminal")]
+    pub fn columns(&self) -> u16 {
+        Term::stderr().size().1
+    }
+
     /// Shows the text in place of the last one. Lines are cut at the terminal's width, and what is below its height is left
     /// out.
     pub fn show(&self, text: &str) {
-        let (_, columns) = Term::stderr().size();
-        self.0.set_message(cut(text, columns.into()));
+        self.0.set_message(cut(text, self.columns().into()));
         self.0.tick();
     }
 }

@@ -25,7 +25,7 @@ pub mod switch;
 pub use capture::{CaptureError, CaptureReader, CaptureWriter, CapturedFrame, LinkType};
 pub use gzip::open_text;
 pub use packet::{BURST, Burst, PacketBuf, PacketSource, RoomError, Tag, reframed};
-pub use packet_socket::{Heard, PacketPort, PacketSocket, PacketSocketConfig, PacketSocketError, SocketFrame};
+pub use packet_socket::{Heard, PacketSocket, PacketSocketConfig, PacketSocketError, SocketFrame};
 pub use pool::{Packet, Pool, PoolError};
 pub use port::{MemoryPort, Port, RxPort, TxPort, memory_port_pair};
 pub use switch::{MemorySwitch, SwitchPort, SwitchStats};

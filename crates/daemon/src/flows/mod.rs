@@ -118,7 +118,9 @@ fn live_input<'a>(
     signal_hook::flag::register(SIGTERM, interrupt.shared()).map_err(ProcessError::Signals)?;
     let ranking = Ranking { most: args.top as usize, order: args.top_by };
     let style = table.map_or(Style::Lines, Style::Table);
-    let view = (!args.quiet).then(|| View::new(console, style, ranking, live.seen()));
+    let (label, seen) = live.seen();
+    console.note(&format!("flows of {label}; Ctrl-C ends"));
+    let view = (!args.quiet).then(|| View::new(console, style, ranking, (label, seen)));
     Ok((Input::Live(live), view))
 }
 

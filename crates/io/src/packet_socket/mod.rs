@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! interface ─▶ ring shared with the kernel (TPACKET_V3) ─▶ PacketSocket: frames where they lie
-//!                                                           └─▶ PacketPort: copies in buffers of a Pool ─▶ RxPort
+//!                                                           └─▶ PacketRx: copies in buffers of a Pool
+//! PacketTx ─▶ interface, one system call per frame
 //! ```
 //!
 //! The kernel fills blocks of the ring and hands each over when it is full or [`RETIRE`] has passed. What does not fit is
@@ -22,7 +23,7 @@ use nix::net::if_::InterfaceFlags;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, UNIX_EPOCH};
 
-pub use port::{PacketPort, PortDrops};
+pub use port::{PacketRx, PacketTx, PortDrops, open_port};
 
 /// Time after which the kernel hands over a block that is not full.
 pub const RETIRE: Duration = Duration::from_millis(10);
@@ -76,7 +77,9 @@ pub enum PacketSocketError {
         known: Vec<String>,
     },
     /// The process has no right to open packet sockets.
-    #[error("interface {name}: packet sockets need the right CAP_NET_RAW: run as root, or grant it once by `setcap cap_net_raw+ep PROGRAM`")]
+    #[error(
+        "interface {name}: packet sockets need the right CAP_NET_RAW: run as root, or grant it once by `setcap cap_net_raw+ep PROGRAM`"
+    )]
     NotAllowed {
         /// The interface.
         name: String,
@@ -297,6 +300,9 @@ mod tests {
         let denied = ferranet::Error::Socket(io::Error::from_raw_os_error(1));
         assert!(refused("eth0", &denied).to_string().contains("CAP_NET_RAW: run as root"));
         let busy = ferranet::Error::Bind(io::Error::from_raw_os_error(16));
-        assert_eq!(refused("eth0", &busy).to_string(), "interface eth0: Device or resource busy (os error 16)");
+        assert_eq!(
+            refused("eth0", &busy).to_string(),
+            "interface eth0: Device or resource busy (os error 16)"
+        );
     }
 }

@@ -148,3 +148,86 @@ fn rank(talkers: &mut Vec<Talker>, ranking: Ranking) {
     });
     talkers.truncate(ranking.most);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_flows::tracker::{Config, Tables};
+    use scalebricks_types::HashSeed;
+    use std::time::Duration;
+
+    /// A UDP packet from a port, with so many bytes in all.
+    fn packet(port: u16, len: u16) -> Vec<u8> {
+        let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        bytes.extend([port.to_be_bytes(), [0, 53], (len - 20).to_be_bytes(), [0, 0]].concat());
+        bytes.resize(usize::from(len), 0);
+        bytes[2..4].copy_from_slice(&len.to_be_bytes());
+        bytes
+    }
+
+    /// The ports and traffic of a report's flows.
+    fn rows(report: &Report) -> Vec<(u16, u64, u64)> {
+        let row = |talker: &Talker| (talker.tuple.src_port, talker.traffic.packets, talker.traffic.bytes);
+        report.talkers.iter().map(row).collect()
+    }
+
+    fn add(talkers: &mut Talkers, tracker: &mut Tracker, bytes: &[u8]) {
+        let tracked = tracker.track(bytes, 0, Duration::from_secs(1), &mut ()).unwrap();
+        talkers.add(tracker, &tracked, ip_len(bytes));
+    }
+
+    #[test]
+    fn flows_are_ranked_by_the_traffic_of_the_interval() {
+        let mut tracker = Tracker::new(&Config::default(), HashSeed::new(1, 2), Tables::default()).unwrap();
+        for (order, most, want) in [
+            (Order::Bytes, 2, vec![(3, 1, 900), (1, 3, 300)]),
+            (Order::Packets, 3, vec![(1, 3, 300), (2, 2, 100), (3, 1, 900)]),
+            (Order::Bytes, 0, vec![]),
+        ] {
+            let mut talkers = Talkers::new(Ranking { most, order });
+            for (port, len) in [(1, 100), (3, 900), (2, 50), (1, 100), (2, 50), (1, 100)] {
+                add(&mut talkers, &mut tracker, &packet(port, len));
+            }
+            let report = talkers.report(&tracker);
+            assert_eq!(rows(&report), want);
+            assert_eq!((report.flows, report.began, report.others), (3, 3, Traffic::default()));
+            add(&mut talkers, &mut tracker, &packet(2, 60));
+            let next = talkers.report(&tracker);
+            assert_eq!(rows(&next), if most == 0 { vec![] } else { vec![(2, 1, 60)] });
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_rest_is_counted() {
+        let config = Config { young_flows: 1 << 20, ..Config::default() };
+        let mut tracker = Tracker::new(&config, HashSeed::new(1, 2), Tables::default()).unwrap();
+        let mut talkers = Talkers::new(Ranking { most: 1, order: Order::Bytes });
+        for number in 0..MOST + 100 {
+            let mut bytes = packet((number % 60_000) as u16, 40);
+            bytes[15] = (number / 60_000) as u8;
+            add(&mut talkers, &mut tracker, &bytes);
+        }
+        assert_eq!(talkers.flows.len(), MOST);
+        assert_eq!(talkers.report(&tracker).others, Traffic { packets: 100, bytes: 4_000 });
+    }
+
+    #[test]
+    fn reports_of_several_trackers_are_one() {
+        let mut tracker = Tracker::new(&Config::default(), HashSeed::new(1, 2), Tables::default()).unwrap();
+        let ranking = Ranking { most: 2, order: Order::Bytes };
+        let mut sum = Report::default();
+        for (port, len) in [(1, 100), (2, 300), (3, 200)] {
+            let mut talkers = Talkers::new(ranking);
+            add(&mut talkers, &mut tracker, &packet(port, len));
+            sum.add(Report { flows: 1, ..talkers.report(&tracker) }, ranking);
+        }
+        assert_eq!((rows(&sum), sum.flows), (vec![(2, 1, 300), (3, 1, 200)], 3));
+    }
+
+    #[test]
+    fn lengths_are_those_of_headers() {
+        assert_eq!(ip_len(&[packet(1, 77), vec![0; 9]].concat()), 77);
+        assert_eq!(ip_len(&[0x60, 0, 0, 0, 1, 0]), 296);
+        assert_eq!((ip_len(&[0x45, 0, 1]), ip_len(&[])), (0, 0));
+    }
+}

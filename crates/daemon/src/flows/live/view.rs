@@ -4,6 +4,7 @@ use super::ports::Seen;
 use super::talkers::{Ranking, Report, Talker};
 use crate::flows::record;
 use crate::flows::summary::numbers;
+use comfy_table::presets;
 use scalebricks_admin::commands::trimmed;
 use scalebricks_console::output::Live as LiveText;
 use scalebricks_console::{Console, quantity};
@@ -64,15 +65,19 @@ impl<'a> View<'a> {
         let mut report = Report::default();
         reports.into_iter().for_each(|other| report.add(other, ranking));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let text = self.render(&report, self.started.elapsed(), now);
+        let width = match &self.style {
+            Style::Table(live) => live.columns(),
+            Style::Lines => u16::MAX,
+        };
+        let text = self.render(&report, self.started.elapsed(), now, width);
         match &self.style {
             Style::Table(live) => live.show(&text),
             Style::Lines => self.console.note(&text),
         }
     }
 
-    /// The text after `elapsed` since the start.
-    fn render(&mut self, report: &Report, elapsed: Duration, now: Duration) -> String {
+    /// The text after `elapsed` since the start, in so many columns.
+    fn render(&mut self, report: &Report, elapsed: Duration, now: Duration, width: u16) -> String {
         let seen = self.seen.counters();
         let shown = Shown {
             at: elapsed,
@@ -96,16 +101,17 @@ impl<'a> View<'a> {
             quantity::count(seen.no_packet + report.untracked),
         );
         match self.style {
-            Style::Table(_) => format!("{line}\n{}", table(report, interval, now)),
+            Style::Table(_) => format!("{line}\n{}", table(report, interval, now, width)),
             Style::Lines => line,
         }
     }
 }
 
-/// The flows with most traffic.
-fn table(report: &Report, interval: Duration, now: Duration) -> String {
+/// The flows with most traffic. Cells wrap if the columns are too few.
+fn table(report: &Report, interval: Duration, now: Duration, width: u16) -> String {
     let columns = ["protocol", "from", "to", "state", "packets/s", "bits/s", "bytes", "age"];
     let mut table = numbers(columns, 4..8);
+    table.load_preset(presets::NOTHING).set_width(width);
     for Talker { tuple, flow, traffic } in &report.talkers {
         table.add_row([
             record::name(tuple.protocol),
@@ -147,5 +153,80 @@ fn age(time: Duration) -> String {
         seconds @ ..120 => format!("{seconds} s"),
         seconds @ 120..7_200 => format!("{} min", seconds / 60),
         seconds => format!("{} h", seconds / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::talkers::{Order, Traffic};
+    use super::*;
+    use scalebricks_flows::tracker::Flow;
+    use scalebricks_types::FiveTuple;
+
+    fn talker(port: u16, packets: u64, bytes: u64) -> Talker {
+        let tuple = FiveTuple {
+            src: "192.0.2.1".parse().unwrap(),
+            dst: "2001:db8::2".parse().unwrap(),
+            protocol: 17,
+            src_port: port,
+            dst_port: 53,
+        };
+        let flow = Flow { first_ns: 1_000_000_000, bytes: [3 << 20, 1 << 20], ..Flow::default() };
+        Talker { tuple, flow, traffic: Traffic { packets, bytes } }
+    }
+
+    #[test]
+    fn a_row_has_rates_of_the_interval_and_totals_of_the_flow() {
+        let report = Report {
+            talkers: vec![talker(1, 3_000, 1_500_000), talker(2, 1, 30)],
+            others: Traffic { packets: 9, bytes: 2_048 },
+            ..Report::default()
+        };
+        let text = table(&report, Duration::from_secs(2), Duration::from_secs(91), 200);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let row = [
+            "udp",
+            "192.0.2.1:1",
+            "[2001:db8::2]:53",
+            "one_way",
+            "1.5",
+            "k",
+            "6",
+            "M",
+            "4",
+            "MiB",
+            "90",
+            "s",
+        ];
+        assert_eq!(rows[1], row, "{text}");
+        assert_eq!(rows[2][4..6], ["1", "120"], "{text}");
+        assert_eq!(text.lines().last(), Some("flows that were not counted one by one: 9 packets, 2 KiB"));
+        let narrow = table(&report, Duration::from_secs(2), Duration::from_secs(91), 60);
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 60 || line.starts_with("flows")),
+            "{narrow}"
+        );
+    }
+
+    #[test]
+    fn a_line_has_what_happened_since_the_last() {
+        let console = Console::new(true);
+        let seen = Arc::new(Seen::default());
+        let ranking = Ranking { most: 10, order: Order::Bytes };
+        let mut view = View::new(&console, Style::Lines, ranking, ("eth0".to_owned(), Arc::clone(&seen)));
+        assert_eq!(view.ranking().most, 0, "lines have no flows");
+        seen.set_for_test([1_000, 125_000, 3, 5]);
+        let report = Report { flows: 7, began: 9, ended: 2, untracked: 1, ..Report::default() };
+        let mut line = |seconds, report: &Report| {
+            view.render(report, Duration::from_secs(seconds), Duration::ZERO, u16::MAX)
+        };
+        assert_eq!(
+            line(10, &report),
+            "eth0, 10 s: 100 packets/s, 100 kbit/s; 7 flows, 9 began, 2 ended; dropped by ports 5, in no flow 4"
+        );
+        assert_eq!(
+            line(130, &report),
+            "eth0, 2 min: 0 packets/s, 0 bit/s; 7 flows, 0 began, 0 ended; dropped by ports 5, in no flow 4"
+        );
     }
 }
