@@ -267,7 +267,7 @@ fn a_terminal_shows_a_table_of_the_loopback_interface() {
     }
     let folder = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_scalebricks");
-    let command = format!("{program} flows --port lo --log log --count 1000");
+    let command = format!("stty cols 160 rows 40; exec {program} flows --port lo --log log --count 1000");
     let shown = Command::new("ip")
         .args(["netns", "exec", here, "script", "-qefc", &command, "/dev/null"])
         .current_dir(folder.path())
@@ -299,6 +299,32 @@ fn a_terminal_shows_a_table_of_the_loopback_interface() {
         (flow["packets"]["forward"].as_u64(), flow["bytes"]["forward"].as_u64()),
         (Some(1_000), Some(100_000))
     );
+}
+
+/// A device of DPDK that plays a capture gives the flows of the capture.
+#[cfg(feature = "dpdk")]
+#[test]
+fn a_device_of_dpdk_gives_the_same_flows() {
+    use std::collections::BTreeMap;
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = Vec::new();
+    let file = File::open(super::sample()).unwrap();
+    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    fs::write(folder.path().join("sample.pcap"), bytes).unwrap();
+    let flows = |input: [&str; 2], more: &[&str]| {
+        let arguments = [&["flows", "--log", "-", "-q"], &input[..], more].concat();
+        let mut flows = BTreeMap::new();
+        for flow in records(&crate::harness::said(folder.path(), &arguments)) {
+            let ends = ["protocol", "source", "source_port", "destination", "destination_port"];
+            let key = ends.map(|end| flow[end].to_string());
+            flows.entry(key).or_insert_with(Vec::new).push((flow["packets"].clone(), flow["bytes"].clone()));
+        }
+        flows
+    };
+    let frames = scalebricks_io::CaptureReader::open(&folder.path().join("sample.pcap")).unwrap().count();
+    let device = "net_pcap0,rx_pcap=sample.pcap";
+    let played = flows(["--port", device], &["--count", &frames.to_string()]);
+    assert_eq!(played, flows(["--pcap", "sample.pcap"], &[]));
 }
 
 #[test]

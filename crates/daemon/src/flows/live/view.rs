@@ -112,6 +112,9 @@ fn table(report: &Report, interval: Duration, now: Duration, width: u16) -> Stri
     let columns = ["protocol", "from", "to", "state", "packets/s", "bits/s", "bytes", "age"];
     let mut table = numbers(columns, 4..8);
     table.load_preset(presets::NOTHING).set_width(width);
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, 1));
+    });
     for Talker { tuple, flow, traffic } in &report.talkers {
         table.add_row([
             record::name(tuple.protocol),
