@@ -82,7 +82,7 @@ impl Live {
     ) -> Result<(), Stopped> {
         let end = bounds.duration.map(|duration| now() + duration);
         let mut clock = Clock::new(self.interval);
-        let mut until = None;
+        let (mut until, mut failure) = (None, None);
         while !bounds.is_reached(frames) {
             let at = now();
             if until.is_none() && (interrupt.check().is_err() || end.is_some_and(|end| at >= end)) {
@@ -100,17 +100,22 @@ impl Live {
                     result = take(Arrival::Packet(packet, frame.timestamp));
                 }
             });
-            came.map_err(Stopped::Failed)?;
             result?;
-            if until.is_some_and(|until| now() >= until + LATE) {
-                return Ok(());
-            }
+            let mut failed = came.err();
             if let Some(shows) = clock.strikes(Instant::now()) {
-                self.ports.count(frames).map_err(Stopped::Failed)?;
+                failed = failed.or(self.ports.count(frames).err());
                 take(Arrival::Tick(Tick { at: now(), shows }))?;
             }
+            if let Some(error) = failed {
+                // What came before it is still in the ring.
+                until.get_or_insert(at);
+                failure.get_or_insert(error);
+            }
+            if until.is_some_and(|until| now() >= until + LATE) {
+                break;
+            }
         }
-        Ok(())
+        failure.map_or(Ok(()), |error| Err(Stopped::Failed(error)))
     }
 }
 
