@@ -74,11 +74,11 @@ pub struct FlowsArgs {
 
     /// Over ports: print a line with rates at this interval, in place of the table, which a terminal shows every second.
     /// [default without a terminal: 10]
-    #[arg(long, value_name = "SECONDS", requires = "port", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "pcap", value_parser = parse_seconds)]
     pub interval: Option<Duration>,
 
     /// Order of the table
-    #[arg(long, value_name = "RATE", value_enum, requires = "port", default_value_t = Order::Bytes)]
+    #[arg(long, value_name = "RATE", value_enum, conflicts_with = "pcap", default_value_t = Order::Bytes)]
     pub top_by: Order,
 
     /// Write a JSON object per flow to this file, in order of the flows' ends; `-` is standard output, and the summary then

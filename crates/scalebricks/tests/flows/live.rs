@@ -60,7 +60,7 @@ struct Run(Option<Child>);
 
 impl Run {
     fn start(namespace: &str, folder: &std::path::Path, arguments: &[&str]) -> Self {
-        let mut child = Command::new("ip")
+        let child = Command::new("ip")
             .args(["netns", "exec", namespace, env!("CARGO_BIN_EXE_scalebricks"), "flows"])
             .args(arguments)
             .current_dir(folder)
@@ -68,15 +68,21 @@ impl Run {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The first line comes when the port is open. The others stay in the pipe.
-        let mut line = Vec::new();
-        let error = child.stderr.as_mut().unwrap();
-        let mut byte = [0];
+        let mut run = Self(Some(child));
+        // It comes when the port is open.
+        let line = run.line();
+        assert!(line.starts_with("flows of "), "{line}");
+        run
+    }
+
+    /// The next line of standard error; the others stay in the pipe.
+    fn line(&mut self) -> String {
+        let error = self.0.as_mut().unwrap().stderr.as_mut().unwrap();
+        let (mut line, mut byte) = (Vec::new(), [0]);
         while line.last() != Some(&b'\n') && error.read(&mut byte).unwrap() == 1 {
             line.push(byte[0]);
         }
-        assert!(text(&line).starts_with("flows of "), "{}", text(&line));
-        Self(Some(child))
+        text(&line)
     }
 
     /// Ends it by a signal.
@@ -218,13 +224,16 @@ fn several_cores_and_sigterm_give_the_same() {
     let mut run = Run::start(&net.0[1], folder.path(), &arguments);
     let began_ns = now_ns();
     let open = traffic(&net);
+    let line = run.line();
+    assert!(
+        line.starts_with("port, ") && line.contains(" packets/s, ") && line.contains("bit/s; "),
+        "{line}"
+    );
     let ended = run.end(Signal::TERM);
     drop(open);
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
     judge(&records(&text(&ended.stdout)), began_ns);
     let lines = text(&ended.stderr);
-    let line = lines.lines().find(|line| line.starts_with("port, ")).unwrap_or_else(|| panic!("{lines}"));
-    assert!(line.contains(" packets/s, ") && line.contains("bit/s; "), "{line}");
     assert!(lines.contains("\nport port: "), "the summary: {lines}");
 }
 
