@@ -146,7 +146,9 @@ impl Live {
     /// Shows the text in place of the last one. Lines are cut at the terminal's width, and what is below its height is left
     /// out.
     pub fn show(&self, text: &str) {
-        self.0.set_message(cut(text, self.columns().into()));
+        // A terminal shows Ctrl-C as ^C at the end of the text, where another line begins, so that the first one is not removed:
+        // it is empty.
+        self.0.set_message(format!("\n{}", cut(text, self.columns().into())));
         self.0.tick();
     }
 }
