@@ -82,11 +82,13 @@ impl RxPort<Packet> for PacketRx {
         if waiting.is_empty() {
             let longest = pool.packet_bytes();
             // An interface that was removed receives nothing, like one that is down.
-            let came = socket.receive(Duration::ZERO, |frame| match pool.packet(frame.bytes) {
-                Some(packet) => waiting.push_back(packet),
-                None => {
-                    let reason = if frame.bytes.len() > longest { &drops.too_long } else { &drops.no_buffer };
-                    reason.fetch_add(1, Relaxed);
+            let came = socket.receive(Duration::ZERO, |frame| {
+                if frame.bytes.len() > longest {
+                    drops.too_long.fetch_add(1, Relaxed);
+                } else if let Some(packet) = pool.packet(frame.bytes) {
+                    waiting.push_back(packet);
+                } else {
+                    drops.no_buffer.fetch_add(1, Relaxed);
                 }
             });
             // After a full ring, blocks come.
