@@ -174,7 +174,8 @@ mod tests {
             src_port: port,
             dst_port: 53,
         };
-        let flow = Flow { first_ns: 1_000_000_000, bytes: [3 << 20, 1 << 20], ..Flow::default() };
+        let mut flow = Flow::default();
+        (flow.first_ns, flow.bytes) = (1_000_000_000, [3 << 20, 1 << 20]);
         Talker { tuple, flow, traffic: Traffic { packets, bytes } }
     }
 
@@ -192,7 +193,7 @@ mod tests {
             "192.0.2.1:1",
             "[2001:db8::2]:53",
             "one_way",
-            "1.5",
+            "1.50",
             "k",
             "6",
             "M",
