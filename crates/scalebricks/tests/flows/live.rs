@@ -102,7 +102,7 @@ impl Drop for Run {
 }
 
 /// A server that answers a line with so many bytes, and closes after the client.
-fn serve(listener: TcpListener, connections: usize) {
+fn serve(listener: &TcpListener, connections: usize) {
     for stream in listener.incoming().take(connections) {
         std::thread::spawn(move || {
             let mut stream = stream.unwrap();
@@ -127,7 +127,7 @@ fn traffic(net: &Namespaces) -> TcpStream {
     let any: SocketAddr = "[::]:80".parse().unwrap();
     let (listener, answers) =
         within(&net.0[1], || (TcpListener::bind(any).unwrap(), UdpSocket::bind("192.0.2.2:53").unwrap()));
-    let server = std::thread::spawn(move || serve(listener, 3));
+    let server = std::thread::spawn(move || serve(&listener, 3));
     let open = within(&net.0[0], || {
         let closed = ask("192.0.2.2:80", LONG);
         closed.shutdown(Shutdown::Write).unwrap();
