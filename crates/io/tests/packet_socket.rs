@@ -49,7 +49,7 @@ fn open(name: &str, pool: &Pool) -> (PacketRx, PacketTx, Arc<PortDrops>) {
     open_port(name, &config, pool.clone()).unwrap()
 }
 
-/// A frame of the EtherType for experiments (IEEE 802), which the kernel leaves alone.
+/// A frame of the type for experiments (IEEE 802), which the kernel leaves alone.
 fn frame(pool: &mut Pool, mark: u8, len: usize) -> Packet {
     let mut bytes = vec![mark; len];
     bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);

@@ -330,7 +330,7 @@ fn a_device_of_dpdk_gives_the_same_flows() {
         }
         flows
     };
-    let frames = scalebricks_io::CaptureReader::open(&folder.path().join("sample.pcap")).unwrap().count();
+    let frames = scalebricks_io::CaptureReader::open(folder.path().join("sample.pcap")).unwrap().count();
     let device = "net_pcap0,rx_pcap=sample.pcap";
     let played = flows(["--port", device], &["--count", &frames.to_string()]);
     assert_eq!(played, flows(["--pcap", "sample.pcap"], &[]));
