@@ -138,7 +138,6 @@ pub struct Live(ProgressBar);
 
 impl Live {
     /// Width of the terminal, characters.
-    #[expect(clippy::unused_self, reason = "a text that lives has a terminal")]
     pub fn columns(&self) -> u16 {
         Term::stderr().size().1
     }

@@ -60,7 +60,7 @@ pub struct FlowsArgs {
     pub pcap: Option<PathBuf>,
 
     /// Packets as they come to a port and leave it; repeat it for several. An interface of Linux (eth0), or a device of DPDK:
-    /// a PCI address (0000:01:00.0), or a virtual device (net_tap0)
+    /// a PCI address (0000:01:00.0), or a virtual device (`net_tap0`)
     #[arg(long, value_name = "PORT")]
     pub port: Vec<String>,
 

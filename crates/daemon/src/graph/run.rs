@@ -50,7 +50,7 @@ fn over_interfaces(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> 
     let config = PacketSocketConfig { heard: Heard::Incoming, ..PacketSocketConfig::default() };
     let open = |(name, device): &(String, String)| match open_port(device, &config, pool.clone()) {
         Ok((receives, sends, drops)) => Ok((name.clone(), receives, sends, drops)),
-        Err(error) => Err(ProcessError::Ports(error.to_string())),
+        Err(error) => Err(ProcessError::from(error)),
     };
     let ports: Vec<_> = args.options.port.iter().map(open).collect::<Result<_, _>>()?;
     let mut lost = Vec::new();

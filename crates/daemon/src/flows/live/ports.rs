@@ -1,11 +1,10 @@
 //! The ports of `--port`: interfaces of Linux by packet sockets, and devices of DPDK.
 
-use super::now;
 use crate::error::ProcessError;
 use crate::flows::summary::{Frames, PortCounters};
 use crate::runtime::is_dpdk;
 use scalebricks_io::packet_socket::SocketStats;
-use scalebricks_io::{LinkType, PacketSocket, PacketSocketConfig, PacketSocketError, SocketFrame};
+use scalebricks_io::{LinkType, PacketSocket, PacketSocketConfig, SocketFrame};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -75,7 +74,7 @@ impl Port {
         match self {
             Self::Socket(socket) => {
                 let link = socket.link();
-                socket.receive(wait, |frame| take(frame, link)).map_err(failed)
+                socket.receive(wait, |frame| take(frame, link)).map_err(ProcessError::from)
             }
             #[cfg(feature = "dpdk")]
             Self::Device(device) => Ok(device.receive(wait, take)),
@@ -84,20 +83,16 @@ impl Port {
 
     fn stats(&mut self) -> Result<SocketStats, ProcessError> {
         match self {
-            Self::Socket(socket) => socket.check().and_then(|()| socket.stats()).map_err(failed),
+            Self::Socket(socket) => socket.check().and_then(|()| socket.stats()).map_err(ProcessError::from),
             #[cfg(feature = "dpdk")]
             Self::Device(device) => device.stats(),
         }
     }
 }
 
-fn failed(error: PacketSocketError) -> ProcessError {
-    ProcessError::Ports(error.to_string())
-}
-
 /// Open ports.
 pub(super) struct Ports {
-    ports: Vec<Port>,
+    list: Vec<Port>,
     seen: Arc<Seen>,
     /// The port to wait at.
     turn: usize,
@@ -118,14 +113,15 @@ impl Ports {
         let (devices, interfaces): (Vec<&str>, Vec<&str>) =
             names.iter().map(String::as_str).partition(|name| is_dpdk(name));
         let config = PacketSocketConfig::default();
-        let open = |name: &&str| PacketSocket::open(name, &config).map(Port::Socket).map_err(failed);
-        let mut ports: Vec<Port> = interfaces.iter().map(open).collect::<Result<_, _>>()?;
-        ports.extend(dpdk(&devices)?);
-        Ok(Self { ports, seen: Arc::default(), turn: 0 })
+        let open =
+            |name: &&str| PacketSocket::open(name, &config).map(Port::Socket).map_err(ProcessError::from);
+        let mut list: Vec<Port> = interfaces.iter().map(open).collect::<Result<_, _>>()?;
+        list.extend(dpdk(&devices)?);
+        Ok(Self { list, seen: Arc::default(), turn: 0 })
     }
 
     pub(super) fn names(&self) -> Vec<&str> {
-        self.ports.iter().map(Port::name).collect()
+        self.list.iter().map(Port::name).collect()
     }
 
     pub(super) fn seen(&self) -> Arc<Seen> {
@@ -134,18 +130,18 @@ impl Ports {
 
     /// Whether frames of a port may lack their checksums.
     pub(super) fn has_offloads(&self) -> bool {
-        self.ports.iter().any(|port| matches!(port, Port::Socket(_)))
+        self.list.iter().any(|port| matches!(port, Port::Socket(_)))
     }
 
     /// Calls `take` with the frames of all ports, of each in order; returns their number. Waits if there are none.
     pub(super) fn receive(&mut self, wait: Duration, take: &mut Take<'_>) -> Result<usize, ProcessError> {
         let mut came = 0;
-        for port in &mut self.ports {
+        for port in &mut self.list {
             came += port.receive(Duration::ZERO, take)?;
         }
-        let count = self.ports.len();
+        let count = self.list.len();
         self.turn = (self.turn + 1) % count.max(1);
-        match self.ports.get_mut(self.turn) {
+        match self.list.get_mut(self.turn) {
             Some(port) if came == 0 => {
                 port.receive(if count == 1 { wait } else { wait.min(Self::WAIT_AT_ONE) }, take)
             }
@@ -164,9 +160,9 @@ impl Ports {
             no_packet: frames.without_packet().map(|(_, count)| count).sum(),
             dropped: 0,
         };
-        frames.ports.resize_with(self.ports.len(), PortCounters::default);
+        frames.ports.resize_with(self.list.len(), PortCounters::default);
         let mut result = Ok(());
-        for (port, last) in self.ports.iter_mut().zip(&mut frames.ports) {
+        for (port, last) in self.list.iter_mut().zip(&mut frames.ports) {
             port.name().clone_into(&mut last.name);
             match port.stats() {
                 Ok(stats) => (last.frames, last.dropped) = (stats.frames, stats.dropped),
@@ -197,7 +193,8 @@ fn dpdk(names: &[&str]) -> Result<Vec<Port>, ProcessError> {
 /// Devices of DPDK, one queue each.
 #[cfg(feature = "dpdk")]
 mod device {
-    use super::{Port, ProcessError, Take, now};
+    use super::super::now;
+    use super::{Port, ProcessError, Take};
     use crate::runtime::devices::{self, Devices, Half, PortRequest};
     use scalebricks_dpdk::{Mbuf, Port as Handle};
     use scalebricks_io::packet_socket::SocketStats;

@@ -8,6 +8,7 @@ use comfy_table::presets;
 use scalebricks_admin::commands::trimmed;
 use scalebricks_console::output::Live as LiveText;
 use scalebricks_console::{Console, quantity};
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -129,7 +130,8 @@ fn table(report: &Report, interval: Duration, now: Duration, width: u16) -> Stri
     }
     let mut text = trimmed(&table);
     if report.others.packets > 0 {
-        text += &format!(
+        let _ = write!(
+            text,
             "\nflows that were not counted one by one: {} packets, {}",
             quantity::count(report.others.packets),
             quantity::bytes(report.others.bytes)
@@ -140,7 +142,9 @@ fn table(report: &Report, interval: Duration, now: Duration, width: u16) -> Stri
 
 /// A rate, rounded.
 fn per_second(count: u64, interval: Duration) -> u64 {
-    (count as f64 / interval.as_secs_f64().max(1e-3)).round() as u64 // saturates
+    let interval_ns = interval.as_nanos().max(1_000_000);
+    let rate = (u128::from(count) * 1_000_000_000 + interval_ns / 2) / interval_ns;
+    u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
 /// A rate of bits with its unit.
