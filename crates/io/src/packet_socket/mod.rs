@@ -19,7 +19,8 @@ mod port;
 use crate::capture::LinkType;
 use ferranet::{BpfInsn, Channel, ChannelBuilder, Receiver, RingConfig};
 use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
+use nix::net::if_::{InterfaceFlags, if_nametoindex};
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -124,37 +125,37 @@ pub struct SocketStats {
 #[derive(Debug)]
 pub struct PacketSocket {
     name: String,
-    index: usize,
+    index: u32,
     link: LinkType,
     receiver: Receiver,
 }
 
 /// What the system says of an interface.
 struct Interface {
-    index: usize,
+    index: u32,
     is_ethernet: bool,
     is_loopback: bool,
 }
 
-/// All interfaces by name.
-fn interfaces() -> io::Result<Vec<(String, Interface)>> {
-    let all = getifaddrs()?.filter_map(|entry| {
-        let link = *entry.address?.as_link_addr()?;
-        let interface = Interface {
-            index: link.ifindex(),
-            is_ethernet: [ETHERNET, LOOPBACK].contains(&link.hatype()),
-            is_loopback: entry.flags.contains(InterfaceFlags::IFF_LOOPBACK),
-        };
-        Some((entry.interface_name, interface))
-    });
-    Ok(all.collect())
-}
-
 fn interface(name: &str) -> Result<Interface, PacketSocketError> {
-    let all = interfaces().map_err(|error| PacketSocketError::System { name: name.to_owned(), error })?;
-    let known = all.iter().map(|(name, _)| name.clone()).collect();
-    let found = all.into_iter().find(|(known, _)| known == name);
-    found.map(|(_, found)| found).ok_or(PacketSocketError::NoInterface { name: name.to_owned(), known })
+    let system = |error: nix::Error| PacketSocketError::System { name: name.to_owned(), error: error.into() };
+    let entries: Vec<_> = getifaddrs().map_err(system)?.collect();
+    let (mut is_known, mut is_ethernet, mut is_loopback) = (false, false, false);
+    for entry in entries.iter().filter(|entry| entry.interface_name == name) {
+        is_known = true;
+        is_loopback |= entry.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+        // Interfaces without hardware address, such as TUN, have no such entry.
+        let link = entry.address.as_ref().and_then(|address| address.as_link_addr());
+        is_ethernet |= link.is_some_and(|link| [ETHERNET, LOOPBACK].contains(&link.hatype()));
+    }
+    match if_nametoindex(name) {
+        Ok(index) if is_known => Ok(Interface { index, is_ethernet, is_loopback }),
+        _ => {
+            let known: BTreeSet<String> = entries.into_iter().map(|entry| entry.interface_name).collect();
+            let known = known.into_iter().collect();
+            Err(PacketSocketError::NoInterface { name: name.to_owned(), known })
+        }
+    }
 }
 
 fn refused(name: &str, error: &ferranet::Error) -> PacketSocketError {
