@@ -5,7 +5,9 @@
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use scalebricks_io::packet_socket::{PacketRx, PacketTx, PortDrops, open_port};
-use scalebricks_io::{Burst, Heard, Packet, PacketBuf, PacketSocketConfig, Pool, RxPort, TxPort};
+use scalebricks_io::{
+    Burst, Heard, LinkType, Packet, PacketBuf, PacketSocket, PacketSocketConfig, Pool, RxPort, TxPort,
+};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -23,7 +25,7 @@ fn ip(arguments: &str) -> Result<(), String> {
 struct Namespace(String);
 
 impl Namespace {
-    /// Creates one with a cable, and moves this thread into it.
+    /// Creates one with a cable and an interface of IP packets, and moves this thread into it.
     fn enter() -> Result<Self, String> {
         let made = Self(format!("sb-io-{}", std::process::id()));
         ip(&format!("netns add {}", made.0))?;
@@ -31,6 +33,7 @@ impl Namespace {
         for end in ["near", "far"] {
             ip(&format!("-n {} link set {end} addrgenmode none up", made.0))?;
         }
+        ip(&format!("-n {} tuntap add dev packets mode tun", made.0))?;
         let file = File::open(format!("/run/netns/{}", made.0)).map_err(|error| error.to_string())?;
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|error| error.to_string())?;
@@ -128,4 +131,9 @@ fn frames_pass_a_cable_in_order_and_losses_are_counted() {
         assert_eq!(far_rx.rx_burst(&mut Burst::new()), 0);
     }
     drop(taken);
+    // An interface without Ethernet, nor a hardware address: it can be heard, but is no port.
+    let config = PacketSocketConfig::default();
+    assert_eq!(PacketSocket::open("packets", &config).unwrap().link(), LinkType::RAW);
+    let error = open_port("packets", &config, pool.clone()).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("packets: it is no Ethernet interface"), "{error}");
 }
