@@ -29,6 +29,11 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// The same flag, for handlers of other signals.
+    pub fn shared(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     /// The flag that an interrupt sets, for code that polls it.
     pub fn flag(&self) -> &AtomicBool {
         &self.0

@@ -1,6 +1,7 @@
 //! All output to the user: results on standard output, everything else on standard error.
 
 use crate::atomic_file::{self, WriteFileError};
+use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::error::Error;
@@ -107,6 +108,14 @@ impl Console {
         Progress { bar: ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()), lines }
     }
 
+    /// A text on a terminal that is replaced again and again, such as a table of what goes on; `None` if standard error is no
+    /// terminal.
+    pub fn live(&self) -> Option<Live> {
+        let bar = self.bars.as_ref()?.add(ProgressBar::new_spinner());
+        bar.set_style(ProgressStyle::with_template("{msg}").ok()?);
+        Some(Live(bar))
+    }
+
     /// A spinner on a terminal for work of unknown length; it disappears when the value is dropped.
     pub fn busy(&self, label: &str, doing: &'static str) -> Busy {
         let spinner = self.bars.as_ref().map(|bars| {
@@ -121,6 +130,38 @@ impl Console {
         });
         Busy(spinner)
     }
+}
+
+/// A text that is replaced in place on a terminal; it disappears when the value is dropped.
+#[derive(Debug)]
+pub struct Live(ProgressBar);
+
+impl Live {
+    /// Width of the terminal, characters.
+    pub fn columns(&self) -> u16 {
+        Term::stderr().size().1
+    }
+
+    /// Shows the text in place of the last one. Lines are cut at the terminal's width, and what is below its height is left
+    /// out.
+    pub fn show(&self, text: &str) {
+        // A terminal shows Ctrl-C as ^C at the end of the text, where another line begins, so that the first one is not removed:
+        // it is empty.
+        self.0.set_message(format!("\n{}", cut(text, self.columns().into())));
+        self.0.tick();
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The text with at most so many characters per line.
+fn cut(text: &str, columns: usize) -> String {
+    let lines: Vec<String> = text.lines().map(|line| line.chars().take(columns).collect()).collect();
+    lines.join("\n")
 }
 
 /// Writes a line to standard error. If that is closed, the line is lost.
@@ -177,5 +218,20 @@ impl Progress {
         if let Some(Ok(lines)) = self.lines.as_ref().map(Mutex::lock) {
             say(&format!("{}: {} of {}", lines.label, self.bar.position(), lines.total));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_at_the_width_of_the_terminal() {
+        assert_eq!(cut("│ one │\n\ntwo", 4), "│ on\n\ntwo");
+    }
+
+    #[test]
+    fn a_quiet_console_shows_no_live_text() {
+        assert!(Console::new(true).live().is_none());
     }
 }

@@ -16,7 +16,7 @@ use scalebricks_console::output::OutputError;
 use scalebricks_console::{Interrupted, status};
 use scalebricks_elements::flat::NameError;
 use scalebricks_graph::BuildErrors;
-use scalebricks_io::{CaptureError, PoolError};
+use scalebricks_io::{CaptureError, PacketSocketError, PoolError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -118,6 +118,9 @@ pub enum ProcessError {
     /// DPDK, or a port.
     #[error("ports: {0}")]
     Ports(String),
+    /// An interface cannot be opened, or fails.
+    #[error("ports: {0}")]
+    Interface(#[from] PacketSocketError),
     /// The program was built without DPDK.
     #[error("this program was built without DPDK, which ports need: build it with --features dpdk")]
     NoDpdk,

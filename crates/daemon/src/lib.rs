@@ -5,7 +5,7 @@
 //! | [`node`] | a gateway node |
 //! | [`switch`] | a switch for flat names |
 //! | [`graph`] | a configuration in the Click language |
-//! | [`flows`] | a log of the flows of a capture |
+//! | [`flows`] | a log of the flows of a capture or of ports |
 //! | [`engine`] | the process that stores the log on one machine |
 //! | [`router`] | routers: one server, or a node of a cluster |
 //! | `replica` | a state that several processes compute from one log |

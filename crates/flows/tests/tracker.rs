@@ -66,6 +66,8 @@ fn tcp_packet(port: u16, from: Direction, sequence: u32, ack: u32, flags: u8, pa
 struct Log {
     streams: BTreeMap<(u64, usize), Vec<u8>>,
     missing: u64,
+    /// Number and packets of flows that lasted.
+    active: Vec<(u64, [u64; 2])>,
     ended: Vec<(u64, EndCause, State, [u64; 2])>,
     anomalies: Vec<(u64, Anomaly)>,
 }
@@ -82,6 +84,11 @@ impl Sink for Log {
 
     fn anomaly(&mut self, serial: u64, anomaly: Anomaly) {
         self.anomalies.push((serial, anomaly));
+    }
+
+    fn active(&mut self, so_far: &Ended<'_>) {
+        assert_eq!(so_far.cause, EndCause::ActiveTimeout);
+        self.active.push((so_far.flow.serial, so_far.flow.packets));
     }
 
     fn ended(&mut self, ended: &Ended<'_>) {
@@ -147,6 +154,31 @@ fn a_connection_has_one_flow_with_its_streams() {
     assert_eq!(rig.log.streams[&(1, 1)], b"fine");
     assert_eq!(rig.log.ended, [(1, EndCause::Closed, last.state, [5, 4])]);
     assert_eq!(rig.log.missing, 0);
+}
+
+#[test]
+fn a_flow_that_lasts_is_reported_when_it_had_packets() {
+    let config = Config { active_timeout: Some(Duration::from_secs(60)), ..Config::default() };
+    let mut rig = Rig::new(&config);
+    rig.open(9);
+    let mut at = |rig: &mut Rig, seconds: u64| {
+        rig.now = Duration::from_secs(1_000 + seconds);
+        rig.tracker.sweep(rig.now, usize::MAX, &mut rig.log);
+        rig.log.active.split_off(0)
+    };
+    assert_eq!(at(&mut rig, 59), []);
+    assert_eq!(at(&mut rig, 60), [(1, [2, 1])]);
+    assert_eq!(at(&mut rig, 130), [], "no packet since the last report");
+    rig.tcp(9, Forward, 101, 501, ACK, b"data");
+    assert_eq!(at(&mut rig, 131), [(1, [3, 1])]);
+    rig.tcp(9, Reverse, 501, 105, ACK, b"");
+    assert_eq!(at(&mut rig, 190), []);
+    rig.tcp(9, Reverse, 501, 105, ACK, b"answer");
+    assert_eq!(at(&mut rig, 191), [(1, [3, 3])]);
+    assert_eq!(rig.tracker.events().get(Event::Reported), 3);
+    rig.tracker.finish(&mut rig.log);
+    assert_eq!(rig.log.ended.len(), 1, "a report is no end");
+    assert_eq!(rig.tracker.ends().get(EndCause::ActiveTimeout), 0);
 }
 
 #[test]

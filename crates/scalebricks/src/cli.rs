@@ -58,7 +58,7 @@ pub enum Command {
     #[command(after_long_help = graph::ELEMENTS_EXAMPLES, after_help = "See --help for examples.")]
     Elements(graph::ElementsArgs),
 
-    /// The flows of a capture: TCP states and streams, totals, a log
+    /// The flows of a capture or of ports: TCP states and streams, totals, a log, a table on the terminal
     #[command(long_about = flows::ABOUT, after_long_help = flows::EXAMPLES, after_help = "See --help for examples.")]
     Flows(Box<flows::FlowsArgs>),
 

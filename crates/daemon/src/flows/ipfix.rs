@@ -99,6 +99,14 @@ impl IpfixFile {
         Ok(())
     }
 
+    /// Writes the records so far, in a message of their own.
+    pub(super) fn flush(&mut self) -> Result<(), ProcessError> {
+        if self.records > 0 {
+            self.message()?;
+        }
+        self.file.flush().map_err(ProcessError::file(&self.path))
+    }
+
     /// Completes the file.
     pub(super) fn complete(&mut self) -> Result<(), ProcessError> {
         self.message()?;
@@ -168,6 +176,7 @@ fn put(out: &mut Vec<u8>, ended: &Ended<'_>) {
 const fn reason(cause: EndCause) -> u8 {
     match cause {
         EndCause::TimedOut => 1,
+        EndCause::ActiveTimeout => 2,
         EndCause::Closed | EndCause::Reset | EndCause::Replaced => 3,
         EndCause::InputEnded | EndCause::Dismissed => 4,
         EndCause::Evicted => 5,

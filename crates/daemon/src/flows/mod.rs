@@ -1,16 +1,18 @@
-//! `scalebricks flows`: a log of the flows of a capture.
+//! `scalebricks flows`: a log of the flows of a capture, or of ports.
 //!
 //! ```text
-//! capture ─▶ frame ─▶ tracker ─┬─▶ log: one JSON object per flow
-//!                              ├─▶ the same as IPFIX
-//!                              ├─▶ streams: one file per direction
-//!                              └─▶ summary
+//! capture, ports ─▶ input ─▶ tracker ─┬─▶ output: log, one JSON object per flow; IPFIX; streams, one file per direction
+//!                                     ├─▶ view: of ports, a table on the terminal or lines
+//!                                     └─▶ summary
 //! ```
 //!
 //! `pipelines` does the same with a tracker on each of several cores.
 
 pub mod args;
+mod input;
 mod ipfix;
+mod live;
+mod output;
 mod pipelines;
 mod record;
 mod streams;
@@ -18,145 +20,72 @@ mod summary;
 
 use crate::error::ProcessError;
 use args::FlowsArgs;
-use ipfix::IpfixFile;
-use record::Record;
+use input::{Arrival, Bounds, Input, Stopped};
+use live::{Live, Ranking, Style, Talkers, View};
+use output::Output;
 use scalebricks_console::{Console, Interrupt, status};
-use scalebricks_flows::reassembly::Chunk;
-use scalebricks_flows::tcp::Anomaly;
-use scalebricks_flows::tracker::{Config, Ended, Sink, Tables, Tracker};
-use scalebricks_flows::{Direction, Named, Tally};
-use scalebricks_io::{CaptureError, CaptureReader, CapturedFrame};
+use scalebricks_flows::tracker::{Config, Sink, Tables, Tracker};
+use scalebricks_flows::{Named, Tally};
 use scalebricks_types::HashSeed;
-use scalebricks_wire::parse_frame;
-use std::collections::HashMap;
-use std::fs::File;
+use signal_hook::consts::SIGTERM;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufWriter, Write};
-use std::path::Path;
 use std::time::Duration;
-use streams::Streams;
-use summary::{Frames, Summary, Top, Totals};
-
-/// Frames between two looks at Ctrl-C.
-const STRIDE: u64 = 1_024;
+use summary::{Frames, Summary, Totals};
 
 /// Records that are looked at for expiry per packet. The table has ten flows in sixteen records, so that the hand passes each
 /// flow once while the table's number of packets arrives.
 const SWEEP: usize = 4;
 
-/// Where the log goes.
-enum Log {
-    None,
-    File(std::path::PathBuf, BufWriter<File>),
-    Output(BufWriter<std::io::Stdout>),
+/// Time between two pictures of the table.
+const TABLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time between two lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A run.
+struct Job<'a> {
+    input: Input,
+    bounds: Bounds,
+    config: Config,
+    output: &'a mut Output,
+    frames: &'a mut Frames,
+    view: Option<View<'a>>,
+    interrupt: &'a Interrupt,
 }
 
-impl Log {
-    fn open(path: Option<&Path>) -> Result<Self, ProcessError> {
-        match path {
-            None => Ok(Self::None),
-            Some(path) if path.as_os_str() == "-" => Ok(Self::Output(BufWriter::new(std::io::stdout()))),
-            Some(path) => {
-                let file = File::create(path).map_err(ProcessError::file(path))?;
-                Ok(Self::File(path.to_owned(), BufWriter::new(file)))
-            }
-        }
-    }
-
-    fn write(&mut self, record: &Record) -> Result<(), ProcessError> {
-        let (out, path): (&mut dyn Write, _) = match self {
-            Self::None => return Ok(()),
-            Self::File(path, file) => (file, path.as_path()),
-            Self::Output(out) => (out, Path::new("standard output")),
-        };
-        let line = serde_json::to_string(record).map_err(|error| ProcessError::file(path)(error.into()))?;
-        writeln!(out, "{line}").map_err(ProcessError::file(path))
-    }
-
-    fn flush(&mut self) -> Result<(), ProcessError> {
-        match self {
-            Self::None => Ok(()),
-            Self::File(path, file) => file.flush().map_err(ProcessError::file(path)),
-            Self::Output(out) => out.flush().map_err(ProcessError::file(Path::new("standard output"))),
-        }
-    }
-
-    const fn is_output(&self) -> bool {
-        matches!(self, Self::Output(_))
-    }
-}
-
-/// Receives flows.
-struct Output {
-    log: Log,
-    ipfix: Option<IpfixFile>,
-    streams: Option<Streams>,
-    top: Top,
-    /// Unusual segments of flows that have any, by number.
-    anomalies: HashMap<u64, Tally<Anomaly>>,
-    /// The first error; nothing is written after it.
-    error: Option<ProcessError>,
-}
-
-impl Sink for Output {
-    fn chunk(&mut self, serial: u64, direction: Direction, chunk: Chunk<'_>) {
-        if let (Some(streams), Chunk::Data { bytes, .. }, None) = (&mut self.streams, chunk, &self.error) {
-            self.error = streams.write(serial, direction, bytes).err();
-        }
-    }
-
-    fn anomaly(&mut self, serial: u64, anomaly: Anomaly) {
-        self.anomalies.entry(serial).or_default().count(anomaly);
-    }
-
-    fn ended(&mut self, ended: &Ended<'_>) {
-        let anomalies = self.anomalies.remove(&ended.flow.serial);
-        let record = Record::new(ended, anomalies.as_ref());
-        if self.error.is_none() {
-            let ipfix = self.ipfix.as_mut().map_or(Ok(()), |ipfix| ipfix.write(ended));
-            self.error = self.log.write(&record).and(ipfix).err();
-        }
-        self.top.add(&record);
-    }
-}
+/// What trackers counted, and why the input ended before its end.
+type Tracked = (Totals, Result<(), Stopped>);
 
 /// Runs the command.
 ///
 /// # Errors
-/// [`ProcessError`]. If the capture is cut or damaged, the flows before are logged and summarised first.
+/// [`ProcessError`]. If the capture is cut or damaged, or a port fails, the flows before are logged and summarised first.
 pub fn run(args: &FlowsArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
-    let capture = |error| ProcessError::Capture { path: args.pcap.clone(), error };
-    let reader = CaptureReader::open(&args.pcap).map_err(|error| match error {
-        error if error.names_its_file() => ProcessError::CaptureFile(error),
-        error => capture(error),
-    })?;
-    let mut output = Output {
-        log: Log::open(args.log.as_deref())?,
-        ipfix: args.ipfix.as_deref().map(IpfixFile::create).transpose()?,
-        streams: args.streams.as_deref().map(Streams::create).transpose()?,
-        top: Top::new(args.top as usize),
-        anomalies: HashMap::new(),
-        error: None,
+    // Before files are created.
+    let (input, view) = match &args.pcap {
+        Some(path) => (Input::capture(path)?, None),
+        None => live_input(args, console, interrupt)?,
     };
+    let mut output = Output::create(args)?;
     let mut frames = Frames::default();
-    let busy = console.busy("flows", "reading the capture");
-    let config = args.config();
+    let busy = args.pcap.as_ref().map(|_| console.busy("flows", "reading the capture"));
+    let job = Job {
+        input,
+        bounds: Bounds { duration: args.duration, count: args.count },
+        config: args.config(),
+        output: &mut output,
+        frames: &mut frames,
+        view,
+        interrupt,
+    };
     let (totals, ended) = match args.cores {
-        None => alone(reader, &config, &mut output, &mut frames, interrupt)?,
-        Some(cores) => {
-            pipelines::track(reader, (&config, secret(), cores), &mut output, &mut frames, interrupt)?
-        }
+        None => alone(job)?,
+        Some(cores) => pipelines::track(job, secret(), cores)?,
     };
     drop(busy);
-    if let Some(error) = output.error.take() {
-        return Err(error);
-    }
-    output.log.flush()?;
-    if let Some(ipfix) = &mut output.ipfix {
-        ipfix.complete()?;
-    }
+    output.complete()?;
     let summary = Summary { frames: &frames, totals: &totals, top: &output.top }.render();
-    if output.log.is_output() {
+    if output.is_standard() {
         console.note(&summary);
     } else if !args.quiet {
         console.result(&summary)?;
@@ -165,8 +94,34 @@ pub fn run(args: &FlowsArgs, console: &Console, interrupt: &Interrupt) -> Result
         // An error of writing has been returned above.
         Ok(()) | Err(Stopped::Written) => Ok(status::SUCCESS),
         Err(Stopped::Interrupted) => Ok(status::INTERRUPTED),
-        Err(Stopped::Capture(error)) => Err(capture(error)),
+        Err(Stopped::Failed(error)) => Err(error),
     }
+}
+
+/// Opens ports, and what shows their packets. SIGTERM is handled as Ctrl-C from now on.
+fn live_input<'a>(
+    args: &FlowsArgs,
+    console: &'a Console,
+    interrupt: &Interrupt,
+) -> Result<(Input, Option<View<'a>>), ProcessError> {
+    let table = match (args.interval, args.log_is_terminal()) {
+        (None, false) => console.live(),
+        _ => None,
+    };
+    let usual = if table.is_some() { TABLE_INTERVAL } else { LINE_INTERVAL };
+    let live = Live::open(&args.port, args.interval.unwrap_or(usual))?;
+    if args.verify_checksums && live.has_offloads() {
+        return Err(ProcessError::Usage(
+            "--verify-checksums: an interface shows packets before its card fills in their checksums; only a device of DPDK or a capture of another machine has them".to_owned(),
+        ));
+    }
+    signal_hook::flag::register(SIGTERM, interrupt.shared()).map_err(ProcessError::Signals)?;
+    let ranking = Ranking { most: args.top as usize, order: args.top_by };
+    let style = table.map_or(Style::Lines, Style::Table);
+    let (label, seen) = live.seen();
+    console.note(&format!("flows of {label}; Ctrl-C ends"));
+    let view = (!args.quiet).then(|| View::new(console, style, ranking, (label, seen)));
+    Ok((Input::Live(live), view))
 }
 
 /// A secret for the hash of the flow table.
@@ -175,31 +130,36 @@ fn secret() -> HashSeed {
     HashSeed::new(random(0), random(1))
 }
 
-/// Why a capture was not read to its end.
-enum Stopped {
-    Interrupted,
-    /// Writing failed; the output has the error.
-    Written,
-    Capture(CaptureError),
-}
-
-/// Tracks the flows of a capture on this thread. Returns why the input ended before its end.
-fn alone(
-    reader: CaptureReader,
-    config: &Config,
-    output: &mut Output,
-    frames: &mut Frames,
-    interrupt: &Interrupt,
-) -> Result<(Totals, Result<(), Stopped>), ProcessError> {
-    let mut tracker = Tracker::new(config, secret(), Tables::default())?;
+/// Tracks flows on this thread.
+fn alone(job: Job<'_>) -> Result<Tracked, ProcessError> {
+    let Job { input, bounds, config, output, frames, mut view, interrupt } = job;
+    let mut tracker = Tracker::new(&config, secret(), Tables::default())?;
+    let mut talkers = view.as_ref().map(|view| Talkers::new(view.ranking()));
     let mut last = Duration::ZERO;
-    let ended = read(reader, frames, interrupt, |packet, at| {
-        last = at;
-        // What becomes of the packet is in the tracker's counters.
-        let _ = tracker.track(packet, 0, at, output);
-        tracker.sweep(at, SWEEP, output);
+    let ended = input.read(&bounds, frames, interrupt, |arrival| {
+        match arrival {
+            Arrival::Packet(packet, at) => {
+                last = at;
+                // What becomes of the packet is in the tracker's counters.
+                let tracked = tracker.track(packet, 0, at, output);
+                let whole = output.completed.take();
+                if let (Some(talkers), Ok(tracked)) = (&mut talkers, tracked) {
+                    talkers.add(&tracker, &tracked, whole.unwrap_or_else(|| live::ip_len(packet)));
+                }
+                tracker.sweep(at, SWEEP, output);
+            }
+            Arrival::Tick(tick) => {
+                last = tick.at;
+                tracker.sweep(tick.at, usize::MAX, output);
+                output.flush();
+                if let (Some(view), Some(talkers), true) = (&mut view, &mut talkers, tick.shows) {
+                    view.show([talkers.report(&tracker)]);
+                }
+            }
+        }
         if output.error.is_some() { Err(Stopped::Written) } else { Ok(()) }
     });
+    drop(view);
     finish(&mut tracker, last, output);
     let mut totals = Totals::default();
     totals.add(&tracker);
@@ -212,48 +172,6 @@ fn finish(tracker: &mut Tracker, last: Duration, sink: &mut impl Sink) {
     tracker.sweep(last, usize::MAX, sink);
     tracker.sweep(last, usize::MAX, sink);
     tracker.finish(sink);
-}
-
-/// Calls `take` with each IP packet of a capture, and counts frames.
-fn read(
-    reader: CaptureReader,
-    frames: &mut Frames,
-    interrupt: &Interrupt,
-    mut take: impl FnMut(&[u8], Duration) -> Result<(), Stopped>,
-) -> Result<(), Stopped> {
-    for frame in reader {
-        frames.all += 1;
-        if frames.all.is_multiple_of(STRIDE) && interrupt.check().is_err() {
-            return Err(Stopped::Interrupted);
-        }
-        match frame {
-            Ok(frame) => {
-                if let Some(packet) = ip_packet(&frame, frames) {
-                    take(packet, frame.timestamp)?;
-                }
-            }
-            Err(CaptureError::UnsupportedLinkType { .. }) => frames.unsupported_link += 1,
-            Err(error) => {
-                frames.all -= 1;
-                return Err(Stopped::Capture(error));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The IP packet of a frame, if it has one.
-fn ip_packet<'a>(frame: &'a CapturedFrame, frames: &mut Frames) -> Option<&'a [u8]> {
-    frames.bytes += u64::from(frame.original_len);
-    let Ok(header) = parse_frame(&frame.data) else {
-        frames.malformed += 1;
-        return None;
-    };
-    if !header.is_ip() {
-        frames.not_ip += 1;
-        return None;
-    }
-    Some(frame.data.get(header.l3_offset..).unwrap_or_default())
 }
 
 /// Counters that are not zero, by name.

@@ -1,20 +1,23 @@
-//! Flows of a capture on several cores.
+//! Flows on several cores.
 //!
 //! ```text
-//! capture ─▶ frame ─▶ balancer ─┬═ ring ═▶ tracker ─┬─▶ merge ─▶ the same output as one core's
-//!  (one thread)                 └═ ring ═▶ tracker ─┘   (the caller's thread)
+//! capture, ports ─▶ balancer ─┬═ ring ═▶ tracker ─┬─▶ merge ─▶ the same output as one core's
+//!  (one thread)               └═ ring ═▶ tracker ─┘   (the caller's thread)
 //! ```
 //!
-//! A capture can wait, so the input waits for a full ring; nothing is dropped. Each tracker says with which packet an event
+//! The input waits for a full ring. A capture can wait; the buffers of a port fill meanwhile, and what does not fit is counted
+//! as dropped by the port. Each tracker says with which packet an event
 //! came. The merge puts the events of all trackers into the order of packets, and numbers the flows by their first packets,
 //! so that log, streams and summary are those of one core. Flows that only end with the input come in another order. Limits
 //! are divided among the cores, so results differ once one is reached.
 //!
-//! After a stride of packets all trackers hand over their events. A tracker that is two strides ahead of the merge waits. So
+//! After a stride of packets, and at each tick of a live input, all trackers hand over their events. A tracker that is two strides ahead of the merge waits. So
 //! memory is bounded by rings and strides.
 
+use super::input::{Arrival, Bounds, Input, Stopped, Tick};
+use super::live::{Ranking, Report, Talkers, View, ip_len};
 use super::summary::{Frames, Totals};
-use super::{Output, SWEEP, Stopped, read};
+use super::{Job, Output, SWEEP, Tracked};
 use crate::error::ProcessError;
 use scalebricks_console::Interrupt;
 use scalebricks_elements::{Consumer, Producer, PushError, ring};
@@ -22,7 +25,6 @@ use scalebricks_flows::Direction;
 use scalebricks_flows::reassembly::{self, Chunk, Gap, Stream};
 use scalebricks_flows::tcp::{Anomaly, Connection};
 use scalebricks_flows::tracker::{Balancer, Config, EndCause, Ended, Flow, Sink, State, Tables, Tracker};
-use scalebricks_io::CaptureReader;
 use scalebricks_types::{FiveTuple, HashSeed};
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -50,8 +52,8 @@ enum Parcel {
         at: Duration,
         bytes: Box<[u8]>,
     },
-    /// A stride is over: hand over the events.
-    Stride,
+    /// A stride is over, or a tick: hand over the events.
+    Stride(Option<Tick>),
     /// The input has ended, with a packet at this time.
     End(Duration),
 }
@@ -68,7 +70,18 @@ enum What {
     Data { direction: Direction, offset: u64, bytes: Box<[u8]> },
     Gap { direction: Direction, gap: Gap },
     Anomaly(Anomaly),
+    Active(Box<EndedFlow>),
     Ended(Box<EndedFlow>),
+}
+
+/// What a tracker hands over after a stride.
+#[derive(Default)]
+struct Handover {
+    events: Vec<Event>,
+    /// The stride ended with a tick.
+    is_tick: bool,
+    /// To be shown.
+    report: Option<Report>,
 }
 
 /// An [`Ended`] that outlives its flow.
@@ -80,6 +93,22 @@ struct EndedFlow {
     connection: Option<Connection>,
     streams: Option<[Stream; 2]>,
     cause: EndCause,
+}
+
+impl EndedFlow {
+    fn of(ended: &Ended<'_>) -> Box<Self> {
+        let &Ended { tuple, zone, flow, state, connection, streams, cause } = ended;
+        let (connection, streams) = (connection.copied(), streams.copied());
+        Box::new(Self { tuple, zone, flow: *flow, state, connection, streams, cause })
+    }
+
+    /// Calls `take` with it, under another number.
+    fn with_number(self, number: u64, take: impl FnOnce(&Ended<'_>)) {
+        let Self { tuple, zone, mut flow, state, connection, streams, cause } = self;
+        flow.serial = number;
+        let (connection, streams) = (connection.as_ref(), streams.as_ref());
+        take(&Ended { tuple, zone, flow: &flow, state, connection, streams, cause });
+    }
 }
 
 /// The events since the last hand-over.
@@ -112,11 +141,12 @@ impl Sink for Events {
         self.add(serial, What::Anomaly(anomaly));
     }
 
+    fn active(&mut self, so_far: &Ended<'_>) {
+        self.add(so_far.flow.serial, What::Active(EndedFlow::of(so_far)));
+    }
+
     fn ended(&mut self, ended: &Ended<'_>) {
-        let &Ended { tuple, zone, flow, state, connection, streams, cause } = ended;
-        let (connection, streams) = (connection.copied(), streams.copied());
-        let ended = EndedFlow { tuple, zone, flow: *flow, state, connection, streams, cause };
-        self.add(flow.serial, What::Ended(Box::new(ended)));
+        self.add(ended.flow.serial, What::Ended(EndedFlow::of(ended)));
     }
 }
 
@@ -134,24 +164,20 @@ fn share(config: &Config, cores: u32) -> Config {
     }
 }
 
-/// Tracks the flows of a capture on so many cores, and the input on one more. Returns why the input ended before its end.
+/// Tracks flows on so many cores, and the input on one more.
 ///
 /// # Errors
 /// [`ProcessError`] if a tracker cannot be made, or a thread has failed.
-pub(super) fn track(
-    reader: CaptureReader,
-    (config, secret, cores): (&Config, HashSeed, u32),
-    output: &mut Output,
-    frames: &mut Frames,
-    interrupt: &Interrupt,
-) -> Result<(Totals, Result<(), Stopped>), ProcessError> {
-    let own = share(config, cores);
+pub(super) fn track(job: Job<'_>, secret: HashSeed, cores: u32) -> Result<Tracked, ProcessError> {
+    let Job { input, bounds, config, output, frames, mut view, interrupt } = job;
+    let own = share(&config, cores);
     let mut balancer = Balancer::new(cores, secret, config.fragments, config.verify_checksums);
     let mut trackers = Vec::new();
     for _ in 0..cores {
         trackers.push(Tracker::new(&own, secret, Tables::default())?);
     }
-    let has_streams = output.streams.is_some();
+    let has_streams = output.has_streams();
+    let ranking = view.as_ref().map(View::ranking);
     let (balanced, tracked) = std::thread::scope(|scope| {
         let (mut rings, mut results, mut threads) = (Vec::new(), Vec::new(), Vec::new());
         for tracker in trackers {
@@ -159,11 +185,11 @@ pub(super) fn track(
             let (sender, receiver) = sync_channel(AHEAD);
             rings.push(near);
             results.push(receiver);
-            threads.push(scope.spawn(move || application(tracker, far, &sender, has_streams)));
+            threads.push(scope.spawn(move || application(tracker, far, &sender, (has_streams, ranking))));
         }
         let balancer = &mut balancer;
-        let reading = scope.spawn(move || input(reader, balancer, rings, frames, interrupt));
-        merge(&results, output);
+        let reading = scope.spawn(move || feed(input, &bounds, balancer, rings, frames, interrupt));
+        merge(&results, output, view.as_mut());
         // After an error of writing, the trackers find nobody who takes their events, and the input nobody at the rings.
         drop(results);
         let tracked: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
@@ -202,16 +228,26 @@ fn put(ring: &mut Producer<Parcel>, mut parcel: Parcel) -> bool {
     }
 }
 
-/// Reads the capture, and gives each packet to its tracker.
-fn input(
-    reader: CaptureReader,
+/// Reads the input, and gives each packet to its tracker.
+fn feed(
+    input: Input,
+    bounds: &Bounds,
     balancer: &mut Balancer,
     mut rings: Vec<Producer<Parcel>>,
     frames: &mut Frames,
     interrupt: &Interrupt,
 ) -> Result<(), Stopped> {
     let (mut number, mut last) = (0_u64, Duration::ZERO);
-    let ended = read(reader, frames, interrupt, |bytes, at| {
+    let ended = input.read(bounds, frames, interrupt, |arrival| {
+        let (bytes, at) = match arrival {
+            Arrival::Packet(bytes, at) => (bytes, at),
+            Arrival::Tick(tick) => {
+                last = tick.at;
+                balancer.expire(tick.at);
+                let taken = rings.iter_mut().all(|ring| put(ring, Parcel::Stride(Some(tick))));
+                return if taken { Ok(()) } else { Err(Stopped::Written) };
+            }
+        };
         number += 1;
         last = at;
         if let Ok(balanced) = balancer.take(bytes, 0, at) {
@@ -222,7 +258,7 @@ fn input(
             }
         }
         balancer.expire(at);
-        if number.is_multiple_of(STRIDE) && !rings.iter_mut().all(|ring| put(ring, Parcel::Stride)) {
+        if number.is_multiple_of(STRIDE) && !rings.iter_mut().all(|ring| put(ring, Parcel::Stride(None))) {
             return Err(Stopped::Written);
         }
         Ok(())
@@ -237,9 +273,10 @@ fn input(
 fn application(
     mut tracker: Tracker,
     mut ring: Consumer<Parcel>,
-    results: &SyncSender<Vec<Event>>,
-    has_streams: bool,
+    results: &SyncSender<Handover>,
+    (has_streams, ranking): (bool, Option<Ranking>),
 ) -> Tracker {
+    let mut talkers = ranking.map(Talkers::new);
     let mut events = Events { packet: 0, has_streams, list: Vec::new() };
     let mut patience = Patience::default();
     loop {
@@ -255,17 +292,26 @@ fn application(
             Parcel::Packet { number, at, bytes } => {
                 events.packet = number;
                 let first = events.list.len();
-                if let Ok(tracked) = tracker.track(&bytes, 0, at, &mut events)
-                    && tracked.is_new
-                {
-                    // Before what else the flow's first packet brought.
-                    let began = Event { packet: number, serial: tracked.serial, what: What::Began };
-                    events.list.insert(first, began);
+                if let Ok(tracked) = tracker.track(&bytes, 0, at, &mut events) {
+                    if tracked.is_new {
+                        // Before what else the flow's first packet brought.
+                        let began = Event { packet: number, serial: tracked.serial, what: What::Began };
+                        events.list.insert(first, began);
+                    }
+                    if let Some(talkers) = &mut talkers {
+                        talkers.add(&tracker, &tracked, ip_len(&bytes));
+                    }
                 }
                 tracker.sweep(at, SWEEP, &mut events);
             }
-            Parcel::Stride => {
-                if results.send(std::mem::take(&mut events.list)).is_err() {
+            Parcel::Stride(tick) => {
+                if let Some(tick) = tick {
+                    tracker.sweep(tick.at, usize::MAX, &mut events);
+                }
+                let shows = tick.is_some_and(|tick| tick.shows);
+                let report = talkers.as_mut().filter(|_| shows).map(|talkers| talkers.report(&tracker));
+                let events = std::mem::take(&mut events.list);
+                if results.send(Handover { events, is_tick: tick.is_some(), report }).is_err() {
                     return tracker;
                 }
             }
@@ -273,7 +319,7 @@ fn application(
                 events.packet = u64::MAX;
                 super::finish(&mut tracker, last, &mut events);
                 // Nobody takes them after an error of writing.
-                let _ = results.send(events.list);
+                let _ = results.send(Handover { events: events.list, ..Handover::default() });
                 return tracker;
             }
         }
@@ -281,16 +327,20 @@ fn application(
 }
 
 /// Writes the events of all trackers in the order of packets, until the trackers end or writing fails.
-fn merge(trackers: &[Receiver<Vec<Event>>], output: &mut Output) {
+fn merge(trackers: &[Receiver<Handover>], output: &mut Output, mut view: Option<&mut View<'_>>) {
     let mut flows: Vec<HashMap<u64, u64>> = trackers.iter().map(|_| HashMap::new()).collect();
     let mut last = 0;
     loop {
-        let strides: Vec<Option<Vec<Event>>> = trackers.iter().map(|tracker| tracker.recv().ok()).collect();
+        let strides: Vec<Option<Handover>> = trackers.iter().map(|tracker| tracker.recv().ok()).collect();
         if strides.iter().all(Option::is_none) || output.error.is_some() {
             return;
         }
-        let mut heads: Vec<_> =
-            strides.into_iter().map(|events| events.unwrap_or_default().into_iter().peekable()).collect();
+        let (mut heads, mut reports, mut is_tick) = (Vec::new(), Vec::new(), false);
+        for stride in strides.into_iter().map(Option::unwrap_or_default) {
+            is_tick |= stride.is_tick;
+            reports.extend(stride.report);
+            heads.push(stride.events.into_iter().peekable());
+        }
         loop {
             let next =
                 heads.iter_mut().enumerate().filter_map(|(core, head)| Some((head.peek()?.packet, core)));
@@ -298,6 +348,12 @@ fn merge(trackers: &[Receiver<Vec<Event>>], output: &mut Output) {
             if let (Some(event), Some(flows)) = (heads[core].next(), flows.get_mut(core)) {
                 write(event, flows, &mut last, output);
             }
+        }
+        if is_tick {
+            output.flush();
+        }
+        if let Some(view) = view.as_mut().filter(|_| !reports.is_empty()) {
+            view.show(reports);
         }
     }
 }
@@ -318,12 +374,10 @@ fn write(event: Event, flows: &mut HashMap<u64, u64>, last: &mut u64, output: &m
         }
         What::Gap { direction, gap } => output.chunk(number, direction, Chunk::Gap(gap)),
         What::Anomaly(anomaly) => output.anomaly(number, anomaly),
+        What::Active(so_far) => so_far.with_number(number, |so_far| output.active(so_far)),
         What::Ended(ended) => {
             flows.remove(&serial);
-            let EndedFlow { tuple, zone, mut flow, state, connection, streams, cause } = *ended;
-            flow.serial = number;
-            let (connection, streams) = (connection.as_ref(), streams.as_ref());
-            output.ended(&Ended { tuple, zone, flow: &flow, state, connection, streams, cause });
+            ended.with_number(number, |ended| output.ended(ended));
         }
     }
 }

@@ -7,7 +7,7 @@ use scalebricks_flows::{Direction, Named, Tally};
 use scalebricks_wire::protocol;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A value of each direction. Forward is as the flow's first packet.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -28,7 +28,7 @@ impl Both<u64> {
     }
 }
 
-/// A flow that has ended.
+/// A flow that has ended, or lasts and is reported.
 #[derive(Debug, Serialize)]
 pub(super) struct Record {
     /// Number, in order of first packets.
@@ -107,8 +107,16 @@ impl Record {
     }
 }
 
+/// An end of a flow: the address, with a port if there is one.
+pub(super) fn end(address: IpAddr, port: u16) -> String {
+    match port {
+        0 => address.to_string(),
+        port => SocketAddr::from((address, port)).to_string(),
+    }
+}
+
 /// A protocol's name, or its number.
-fn name(protocol: u8) -> String {
+pub(super) fn name(protocol: u8) -> String {
     let name = match protocol {
         protocol::TCP => "tcp",
         protocol::UDP => "udp",

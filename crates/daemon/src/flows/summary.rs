@@ -1,7 +1,7 @@
 //! The summary of a run.
 
 use super::counted;
-use super::record::Record;
+use super::record::{Record, end};
 use comfy_table::{CellAlignment, Table};
 use scalebricks_admin::commands::{table, trimmed};
 use scalebricks_console::quantity;
@@ -24,6 +24,33 @@ pub(super) struct Frames {
     pub(super) not_ip: u64,
     pub(super) malformed: u64,
     pub(super) unsupported_link: u64,
+    /// Longer than an IP packet can be: joined by the kernel (BIG TCP).
+    pub(super) too_long: u64,
+    /// Counters of the ports, if packets came from ports.
+    pub(super) ports: Vec<PortCounters>,
+}
+
+impl Frames {
+    /// Frames that have no packet for a tracker, by the reason.
+    pub(super) fn without_packet(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = [
+            ("not_ip", self.not_ip),
+            ("malformed_frame", self.malformed),
+            ("unsupported_link_type", self.unsupported_link),
+            ("longer_than_64_kib", self.too_long),
+        ];
+        all.into_iter().filter(|(_, count)| *count > 0)
+    }
+}
+
+/// Counters of a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct PortCounters {
+    pub(super) name: String,
+    /// Frames for this program, dropped ones included.
+    pub(super) frames: u64,
+    /// Frames that the kernel or the device dropped because they were not fetched in time.
+    pub(super) dropped: u64,
 }
 
 /// The counters of all trackers.
@@ -111,10 +138,6 @@ impl Top {
 }
 
 fn line(record: &Record) -> Line {
-    let end = |address: IpAddr, port: u16| match (port, address) {
-        (0, address) => address.to_string(),
-        (port, address) => std::net::SocketAddr::from((address, port)).to_string(),
-    };
     [
         record.protocol.clone(),
         end(record.source, record.source_port),
@@ -146,20 +169,19 @@ impl Summary<'_> {
             quantity::count(events.get(Event::Tracked)),
             quantity::count(events.get(Event::Began)),
         );
-        let dropped = [
-            ("not_ip", frames.not_ip),
-            ("malformed_frame", frames.malformed),
-            ("unsupported_link_type", frames.unsupported_link),
-        ];
-        let dropped = dropped.into_iter().filter(|(_, count)| *count > 0);
-        list(&mut out, "in no flow", dropped.chain(counted(&totals.untracked)));
+        for PortCounters { name, frames, dropped } in &frames.ports {
+            let (frames, dropped) = (quantity::count(*frames), quantity::count(*dropped));
+            let _ = writeln!(out, "port {name}: {frames} frames, {dropped} of them dropped by the port");
+        }
+        list(&mut out, "in no flow", frames.without_packet().chain(counted(&totals.untracked)));
         list(&mut out, "flows ended", counted(&totals.ends));
         list(&mut out, "unusual TCP segments", counted(&totals.anomalies));
         list(&mut out, "TCP streams", counted(&totals.streams));
         list(&mut out, "gaps", counted(&totals.gaps));
         let fragments = counted(&totals.fragments).into_iter().chain(counted(&totals.refusals));
         list(&mut out, "fragments", fragments);
-        list(&mut out, "ICMP", related(events));
+        list(&mut out, "ICMP", one(events, Event::RelatedError));
+        list(&mut out, "records of flows that lasted", one(events, Event::Reported));
         self.tables(&mut out);
         out.trim_end().to_owned()
     }
@@ -196,8 +218,8 @@ impl Summary<'_> {
     }
 }
 
-fn related(events: &Tally<Event>) -> Vec<(&'static str, u64)> {
-    let event = Event::RelatedError;
+/// A counter, if it is not zero.
+fn one(events: &Tally<Event>, event: Event) -> Vec<(&'static str, u64)> {
     Some((event.name(), events.get(event))).filter(|(_, count)| *count > 0).into_iter().collect()
 }
 
@@ -211,7 +233,7 @@ fn list(out: &mut String, title: &str, counters: impl IntoIterator<Item = (&'sta
 }
 
 /// A table with these columns to the right.
-fn numbers<const N: usize>(header: [&str; N], right: std::ops::Range<usize>) -> Table {
+pub(super) fn numbers<const N: usize>(header: [&str; N], right: std::ops::Range<usize>) -> Table {
     let mut table = table(header);
     for at in right {
         if let Some(column) = table.column_mut(at) {

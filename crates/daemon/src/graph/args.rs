@@ -44,6 +44,8 @@ Examples:
       Several devices, by name. Nothing is received from eth1.
   scalebricks graph run router.click --port eth0=net_af_packet0,iface=eth0 --port eth1=0000:01:00.1 --duration 60
       Real devices, with a program built with --features dpdk, for a minute.
+  scalebricks graph run router.click --port eth0=enp1s0 --port eth1=enp2s0
+      Interfaces of Linux, without DPDK.
   scalebricks graph run r.click --set RATE=1000 --read c.count --json
   scalebricks graph run r.click --admin /run/scalebricks/graph.sock
       Answers `scalebricks graph show`, `read`, `write` and `reload`, and serves /metrics for Prometheus.
@@ -139,7 +141,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "in[:DEVICE]|out[:DEVICE]=FILE", value_parser = parse_capture)]
     pub pcap: Vec<Capture>,
 
-    /// A device: a PCI address (0000:01:00.0) or a virtual device (`net_af_packet0,iface=eth1`) of DPDK
+    /// A device: an interface of Linux (eth1), or a PCI address (0000:01:00.0) or a virtual device (`net_tap0`) of DPDK.
+    /// Interfaces need no DPDK, and are slower; see docs/click.md on offloads
     #[arg(long, value_name = "NAME=DEVICE", value_parser = parse_port)]
     pub port: Vec<(String, String)>,
 
@@ -315,7 +318,7 @@ fn parse_handler(text: &str) -> Result<(String, String), String> {
     Ok((element.to_owned(), handler.to_owned()))
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| "not a number of seconds above 0".to_owned())
 }

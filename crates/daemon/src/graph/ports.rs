@@ -2,7 +2,6 @@
 
 use super::args::RunArgs;
 use crate::error::ProcessError;
-use crate::node::config::Dpdk;
 use crate::runtime::devices::{self, Devices, PortRequest};
 use scalebricks_apps::click::devices::{ReceiveBinding, SendBinding};
 use scalebricks_dpdk::{Mbuf, Pool};
@@ -21,18 +20,8 @@ pub(super) struct Ports {
 /// # Errors
 /// [`ProcessError::Ports`].
 pub(super) fn open(args: &RunArgs) -> Result<Ports, ProcessError> {
-    let huge_pages = args
-        .options
-        .port
-        .iter()
-        .any(|(_, device)| device.split(',').next().is_some_and(|name| name.contains(':')));
-    let mebibytes = (u64::from(args.options.buffers()) * u64::from(args.options.packet_bytes)) >> 20;
-    let dpdk = Dpdk {
-        huge_pages,
-        memory_mib: u32::try_from(2 * mebibytes).unwrap_or(u32::MAX).max(256),
-        packets: args.options.buffers(),
-        arguments: Vec::new(),
-    };
+    let names: Vec<&str> = args.options.port.iter().map(|(_, device)| &**device).collect();
+    let dpdk = devices::settings(&names, args.options.buffers(), args.options.packet_bytes);
     let mtu = u16::try_from(args.options.packet_bytes).unwrap_or(u16::MAX);
     let wanted: Vec<PortRequest<'_>> =
         args.options.port.iter().map(|(_, device)| PortRequest { device, vlan: None, mtu }).collect();

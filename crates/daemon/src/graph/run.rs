@@ -5,15 +5,17 @@ use super::report::Report;
 use super::serve::ServedRun;
 use super::{read, registry};
 use crate::error::ProcessError;
+use crate::runtime::is_dpdk;
 use scalebricks_admin::graph::{Configuration, Replace, ServedGraph};
 use scalebricks_admin::server::{AdminServer, Limits, Listen};
 use scalebricks_apps::click::devices::{Devices, ReceiveBinding, SendBinding};
 use scalebricks_apps::click::limits;
 use scalebricks_apps::click::live::LiveRouter;
 use scalebricks_apps::click::run::{End, run as drive};
-use scalebricks_console::{Console, Interrupt, output, status};
+use scalebricks_console::{Console, Interrupt, output, quantity, status};
 use scalebricks_graph::{Clock, Ledger, Registry};
-use scalebricks_io::{Packet, PacketBuf, PacketSource, Pool};
+use scalebricks_io::packet_socket::open_port;
+use scalebricks_io::{Heard, Packet, PacketBuf, PacketSocketConfig, PacketSource, Pool};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 use std::path::Path;
@@ -25,12 +27,48 @@ use std::time::Instant;
 /// # Errors
 /// [`ProcessError`]. Incomplete captures are removed.
 pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
-    if !args.options.port.is_empty() {
+    let of_dpdk = args.options.port.iter().filter(|(_, device)| is_dpdk(device)).count();
+    if of_dpdk > 0 && of_dpdk < args.options.port.len() {
+        return Err(ProcessError::Usage(
+            "--port: devices of DPDK and interfaces cannot be mixed; net_af_packet0,iface=eth0 is the interface eth0 as a device of DPDK".to_owned(),
+        ));
+    }
+    if of_dpdk > 0 {
         return over_devices(args, console, interrupt);
+    }
+    if !args.options.port.is_empty() {
+        return over_interfaces(args, console, interrupt);
     }
     let pool = Pool::new(args.options.buffers() as usize, args.options.packet_bytes as usize)?;
     let registry = registry::<Packet>();
     run_with(args, console, interrupt, registry, Box::new(pool), |_| Ok(()))
+}
+
+/// Runs a configuration over interfaces of Linux.
+fn over_interfaces(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, ProcessError> {
+    let pool = Pool::new(args.options.buffers() as usize, args.options.packet_bytes as usize)?;
+    let config = PacketSocketConfig { heard: Heard::Incoming, ..PacketSocketConfig::default() };
+    let open = |(name, device): &(String, String)| match open_port(device, &config, pool.clone()) {
+        Ok((receives, sends, drops)) => Ok((name.clone(), receives, sends, drops)),
+        Err(error) => Err(ProcessError::from(error)),
+    };
+    let ports: Vec<_> = args.options.port.iter().map(open).collect::<Result<_, _>>()?;
+    let mut lost = Vec::new();
+    let done = run_with(args, console, interrupt, registry::<Packet>(), Box::new(pool), |devices| {
+        for (name, receives, sends, drops) in ports {
+            let (receives, sends) =
+                (ReceiveBinding::Port(Box::new(receives)), SendBinding::Port(Box::new(sends)));
+            devices.receive(Some(&name), receives).send(&name, sends);
+            lost.push((name, drops));
+        }
+        Ok(())
+    });
+    for (name, drops) in lost {
+        for (reason, count) in drops.counters().into_iter().filter(|(_, count)| *count > 0) {
+            console.note(&format!("port {name} dropped {} frames: {reason}", quantity::count(count)));
+        }
+    }
+    done
 }
 
 #[cfg(not(feature = "dpdk"))]

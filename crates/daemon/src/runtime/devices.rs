@@ -82,6 +82,17 @@ pub(crate) fn open(
     Ok(Devices { eal, by_port, workers: halves, pool })
 }
 
+/// DPDK's settings for these devices, so many buffers of that size, and no more: huge pages if one is on the PCI bus.
+pub(crate) fn settings(devices: &[&str], buffers: u32, packet_bytes: u32) -> Dpdk {
+    let mebibytes = (u64::from(buffers) * u64::from(packet_bytes)) >> 20;
+    Dpdk {
+        huge_pages: devices.iter().any(|device| is_physical(device)),
+        memory_mib: u32::try_from(2 * mebibytes).unwrap_or(u32::MAX).max(256),
+        packets: buffers,
+        arguments: Vec::new(),
+    }
+}
+
 fn eal_config(dpdk: &Dpdk, ports: &[PortRequest<'_>]) -> EalConfig {
     let memory = if dpdk.huge_pages { Memory::HugePages } else { Memory::Ordinary { mib: dpdk.memory_mib } };
     let pci = ports.iter().any(|port| is_physical(port.device));

@@ -19,3 +19,20 @@ pub(crate) mod service;
 pub mod thread;
 pub mod vlan;
 pub mod workers;
+
+/// Whether a port is a device of DPDK: on the PCI bus (0000:01:00.0), or virtual (`net_tap0`), with or without arguments. All
+/// others are interfaces of Linux.
+pub(crate) fn is_dpdk(device: &str) -> bool {
+    device.contains([':', ',']) || device.starts_with("net_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_dpdk;
+
+    #[test]
+    fn ports_are_told_apart_by_their_names() {
+        assert!(["0000:01:00.0", "net_tap0", "net_af_packet0,iface=eth0"].into_iter().all(is_dpdk));
+        assert!(!["eth0", "lo", "enp1s0f0np0", "wg-office"].into_iter().any(is_dpdk));
+    }
+}

@@ -23,6 +23,9 @@ pub struct Config {
     pub grows: bool,
     /// Whether there are IPv6 flows. Without them, their table takes no memory.
     pub has_ipv6: bool,
+    /// A flow that lasts is reported to [`Sink::active`](super::Sink::active) each time this has passed, if it had packets; `None`
+    /// never.
+    pub active_timeout: Option<Duration>,
     /// Most young flows of each IP version: half-open connections, and flows without an answer.
     pub young_flows: u32,
 }
@@ -46,6 +49,7 @@ impl Default for Config {
             flows: 1 << 20,
             grows: true,
             has_ipv6: true,
+            active_timeout: None,
             young_flows: 1 << 16,
         }
     }

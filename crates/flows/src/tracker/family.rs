@@ -60,6 +60,30 @@ impl Shared {
         now.saturating_sub(Duration::from_nanos(flow.last_ns)) > lifetime
     }
 
+    /// Reports a flow that lasts, if it is time to.
+    fn report<K: Key>(
+        &mut self,
+        columns: Columns,
+        records: &mut StartedRecords,
+        (record, key): (Record, &K),
+        now: Duration,
+        sink: &mut impl Sink,
+    ) {
+        let Some(timeout) = self.config.active_timeout else { return };
+        let flow = &records.column(columns.flow)[record];
+        let seconds = |ns| Duration::from_nanos(ns).as_secs();
+        let (since_s, had_packets) = match u64::from(flow.reported_s) {
+            0 => (seconds(flow.first_ns), true),
+            last => (last, seconds(flow.last_ns) > last),
+        };
+        if !had_packets || now.as_secs() < since_s.saturating_add(timeout.as_secs().max(1)) {
+            return;
+        }
+        records.column_mut(columns.flow)[record].reported_s = now.as_secs() as u32; // wraps in 2106
+        sink.active(&so_far(columns, records, (record, key), EndCause::ActiveTimeout));
+        self.events.count(Event::Reported);
+    }
+
     /// Delivers what waits in a flow's streams.
     pub(super) fn finish(&mut self, serial: u64, streams: &mut [Stream; 2], sink: &mut impl Sink) {
         let Some(reassembler) = &mut self.reassembler else { return };
@@ -85,16 +109,7 @@ impl Shared {
             self.finish(flow.serial, &mut records.column_mut(columns.tcp)[record].streams, sink);
         }
         sink.released(key.tuple(), record, records);
-        let tcp = is_tcp.then(|| &records.column(columns.tcp)[record]);
-        sink.ended(&Ended {
-            tuple: key.tuple(),
-            zone: key.zone(),
-            flow: &flow,
-            state,
-            connection: tcp.map(|tcp| &tcp.connection),
-            streams: tcp.map(|tcp| &tcp.streams),
-            cause,
-        });
+        sink.ended(&so_far(columns, records, (record, key), cause));
         self.events.count(Event::Ended);
         self.ends.count(cause);
         flow.is_young
@@ -239,6 +254,7 @@ impl<K: Key> Flows<K> {
         let stats = self.table.sweep(budget, |swept| {
             let cause = match now {
                 Some(now) if !shared.is_over(&swept.records.column(columns.flow)[swept.record], now) => {
+                    shared.report(columns, swept.records, (swept.record, swept.key), now, sink);
                     return true;
                 }
                 Some(_) => EndCause::TimedOut,
@@ -306,6 +322,27 @@ impl<K: Key> Flows<K> {
             self.young -= 1;
         }
         serial
+    }
+}
+
+/// What a flow has.
+fn so_far<'a, K: Key>(
+    columns: Columns,
+    records: &'a StartedRecords,
+    (record, key): (Record, &K),
+    cause: EndCause,
+) -> Ended<'a> {
+    let flow = &records.column(columns.flow)[record];
+    let state = flow.state();
+    let tcp = matches!(state, State::Tcp(_)).then(|| &records.column(columns.tcp)[record]);
+    Ended {
+        tuple: key.tuple(),
+        zone: key.zone(),
+        flow,
+        state,
+        connection: tcp.map(|tcp| &tcp.connection),
+        streams: tcp.map(|tcp| &tcp.streams),
+        cause,
     }
 }
 

@@ -75,6 +75,8 @@ named_enum! {
         Began => "flows_began",
         /// Flows that ended, for any cause.
         Ended => "flows_ended",
+        /// Reports of flows that last.
+        Reported => "active_timeouts",
     }
 }
 
@@ -95,6 +97,8 @@ named_enum! {
         Dismissed => "dismissed",
         /// The input ended.
         InputEnded => "input_ended",
+        /// It has not ended: see [`Sink::active`].
+        ActiveTimeout => "active_timeout",
     }
 }
 
@@ -160,6 +164,12 @@ pub trait Sink {
     /// The record of a flow that is about to end, and all arrays, with the values that the caller keeps beside the flow.
     fn released(&mut self, tuple: FiveTuple, record: Record, records: &StartedRecords) {
         let _ = (tuple, record, records);
+    }
+
+    /// A flow lasts, and the active timeout has passed since it began or was reported last: what it has so far, with the cause
+    /// [`EndCause::ActiveTimeout`].
+    fn active(&mut self, so_far: &Ended<'_>) {
+        let _ = so_far;
     }
 
     /// A flow has ended.

@@ -19,6 +19,8 @@ pub struct Flow {
     pub bytes: [u64; 2],
     /// Number of the flow, from 1, in order of first packets.
     pub serial: u64,
+    /// Second of the last report of a flow that lasts, since 1970; 0 before the first. Wraps in 2106.
+    pub(super) reported_s: u32,
     /// State of a flow that is not TCP.
     pub(super) simple: simple::State,
     /// A copy of the connection's state, so that expiry looks at this line only.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod elements;
+mod live;
 mod tshark;
 
 use crate::harness::{program, refused, repository, said, scalebricks, text};

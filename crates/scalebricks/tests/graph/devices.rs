@@ -1,4 +1,4 @@
-//! The example's IP router over DPDK's devices, between the stacks of two network namespaces. Creating namespaces requires rights;
+//! The example's IP router over interfaces, by DPDK and without it, between the stacks of two network namespaces. Creating namespaces requires rights;
 //! without them or `ping` the test is skipped, unless `REQUIRE_NAMESPACES` is set.
 
 use super::{element, example};
@@ -20,9 +20,9 @@ struct Net {
 }
 
 impl Net {
-    fn new() -> Result<Self, String> {
+    fn new(test: &str) -> Result<Self, String> {
         Command::new("ping").arg("-V").output().map_err(|error| format!("ping: {error}"))?;
-        let name = |end: &str| format!("sb-click-{}-{end}", std::process::id());
+        let name = |end: &str| format!("sb-{test}-{}-{end}", std::process::id());
         let net = Self { router: name("r"), hosts: [name("a"), name("b")] };
         ip(&format!("netns add {}", net.router))?;
         for (at, (host, link)) in net.hosts.iter().zip(["192.0.2", "198.51.100"]).enumerate() {
@@ -65,9 +65,20 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+#[cfg(feature = "dpdk")]
 #[test]
 fn the_example_router_forwards_between_two_kernels() {
-    let net = match Net::new() {
+    forwards("click", ["eth0=net_af_packet0,iface=r0", "eth1=net_af_packet1,iface=r1"]);
+}
+
+#[test]
+fn it_forwards_without_dpdk() {
+    forwards("plain", ["eth0=r0", "eth1=r1"]);
+}
+
+/// Runs the router over these devices, and pings through it.
+fn forwards(test: &str, devices: [&str; 2]) {
+    let net = match Net::new(test) {
         Ok(net) => net,
         Err(error) if std::env::var_os("REQUIRE_NAMESPACES").is_none() => {
             let _ =
@@ -76,7 +87,6 @@ fn the_example_router_forwards_between_two_kernels() {
         }
         Err(error) => panic!("{error}"),
     };
-    let devices = ["eth0=net_af_packet0,iface=r0", "eth1=net_af_packet1,iface=r1"];
     let router = Command::new("ip")
         .args(["netns", "exec", &net.router, env!("CARGO_BIN_EXE_scalebricks"), "graph", "run"])
         .args([&example("router.click"), "--port", devices[0], "--port", devices[1], "--json", "--quiet"])

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod admin;
-#[cfg(feature = "dpdk")]
 mod devices;
 
 use crate::harness::{program, refused, said};

@@ -12,18 +12,18 @@ mod process;
 use std::process::Command;
 
 /// Runs `ip`.
-fn ip(arguments: &str) -> Result<(), String> {
+pub(crate) fn ip(arguments: &str) -> Result<(), String> {
     let out = Command::new("ip").args(arguments.split(' ')).output().map_err(|error| error.to_string())?;
     let said = || format!("ip {arguments}: {}", String::from_utf8_lossy(&out.stderr));
     if out.status.success() { Ok(()) } else { Err(said()) }
 }
 
 /// Network namespaces; removed on drop.
-struct Namespaces(Vec<String>);
+pub(crate) struct Namespaces(pub(crate) Vec<String>);
 
 impl Namespaces {
     /// Creates namespaces whose names are unique for this process and test.
-    fn new(test: &str, ends: &[&str]) -> Result<Self, String> {
+    pub(crate) fn new(test: &str, ends: &[&str]) -> Result<Self, String> {
         let mut made = Self(Vec::new());
         for end in ends {
             let name = format!("sb-{test}-{}-{end}", std::process::id());
