@@ -176,7 +176,7 @@ impl Classifier {
         }
         match output {
             OutputPort::BaseStation => self.downstream(&packet, l3_offset, now),
-            OutputPort::Internet if self.profile.is_of_appliance() => self.from_inside(&packet, l3_offset),
+            OutputPort::Internet if self.profile.is_of_appliance() => self.inside(&packet, l3_offset),
             OutputPort::Internet => self.upstream(&packet, l3_offset),
         }
     }
@@ -230,7 +230,7 @@ impl Classifier {
     }
 
     /// A packet from an inside host, whole or a fragment.
-    fn from_inside(&self, packet: &IpPacket<'_>, l3_offset: usize) -> Classified {
+    fn inside(&self, packet: &IpPacket<'_>, l3_offset: usize) -> Classified {
         let ip = &packet.summary;
         if self.own.contains(&ip.dst) {
             return Err(DropReason::ForThisNode);

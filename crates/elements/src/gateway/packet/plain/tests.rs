@@ -178,8 +178,7 @@ fn is_usual(frame: &[u8], output: OutputPort, profile: KeyProfile) -> bool {
         return false;
     }
     match (output, profile) {
-        (DOWN, KeyProfile::Ue | KeyProfile::Inside) => true,
-        (UP, KeyProfile::Inside | KeyProfile::Nat44(_)) => true,
+        (DOWN, KeyProfile::Ue) | (_, KeyProfile::Inside) | (UP, KeyProfile::Nat44(_)) => true,
         (DOWN, KeyProfile::Flow5 | KeyProfile::Nat44(_)) => has_ports(at(23)) && short(16) >= 24,
         // Nothing behind the message in UDP, nor behind UDP in IP.
         (UP, _) => {
