@@ -149,13 +149,13 @@ mod tests {
     fn a_wrong_configuration_is_refused_and_its_line_told() {
         for (text, told) in [
             (
-                "elementclass Appliance { input[0], input[1] => output[0], output[1]; Idle -> Quue -> [2] output; }",
+                "elementclass Appliance { input[0] -> [0] output; input[1] -> [1] output; Idle -> Quue -> [2] output; }",
                 "Quue",
             ),
             ("elementclass Appliance { input[0] -> Discard; }", "`appliance` has no input 1"),
             ("elementclass Firewall { input -> output; }", "Appliance"),
             (
-                "elementclass Appliance { input[0], input[1] => output[0], output[1]; Idle -> [2] output; }\nx :: Idle -> Discard;",
+                "elementclass Appliance { input[0] -> [0] output; input[1] -> [1] output; Idle -> [2] output; }\nx :: Idle -> Discard;",
                 "`x` is not in",
             ),
             ("elementclass Appliance { input[0] -> Discard; input[1] -> Discard; }", "appliance"),
