@@ -161,7 +161,7 @@ fn a_flow_that_lasts_is_reported_when_it_had_packets() {
     let config = Config { active_timeout: Some(Duration::from_secs(60)), ..Config::default() };
     let mut rig = Rig::new(&config);
     rig.open(9);
-    let mut at = |rig: &mut Rig, seconds: u64| {
+    let at = |rig: &mut Rig, seconds: u64| {
         rig.now = Duration::from_secs(1_000 + seconds);
         rig.tracker.sweep(rig.now, usize::MAX, &mut rig.log);
         rig.log.active.split_off(0)

@@ -485,14 +485,11 @@ mod tests {
                 .collect();
             assert_eq!(lines, "10.1.0.7,3\n10.1.0.126,1\n");
             assert_eq!(pins[0].keys()[1], FlowKey::inside([10, 1, 0, 7].into()));
-            let (seven, other) = match profile {
-                KeyProfile::Inside => {
-                    (FlowKey::ue([10, 1, 0, 7].into()), FlowKey::ue([10, 1, 0, 126].into()))
-                }
-                _ => {
-                    let block = |last, block| FlowKey::port_block([192, 0, 2, last].into(), block);
-                    (block(0, 7), block(1, 0))
-                }
+            let (seven, other) = if profile == KeyProfile::Inside {
+                (FlowKey::ue([10, 1, 0, 7].into()), FlowKey::ue([10, 1, 0, 126].into()))
+            } else {
+                let block = |last, block| FlowKey::port_block([192, 0, 2, last].into(), block);
+                (block(0, 7), block(1, 0))
             };
             assert_eq!((pins[0].key, pins[1].key), (seven, other));
             let wrong = |ue: &str| {

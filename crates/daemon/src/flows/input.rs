@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(of(&ethernet([8, 6], &[0; 28]), LinkType::ETHERNET), None);
         assert_eq!(of(&[0; 13], LinkType::ETHERNET), None);
         assert_eq!(of(&ipv4(40), LinkType::RAW), Some(40));
-        assert_eq!(of(&[0x60; 65_576], LinkType::RAW), None);
+        assert_eq!(of(&vec![0x60; 65_576], LinkType::RAW), None);
         assert_eq!(of(&[0; 40], LinkType::RAW), None);
         assert_eq!(of(&[], LinkType::RAW), None);
         assert_eq!((frames.not_ip, frames.malformed, frames.too_long), (3, 1, 2));

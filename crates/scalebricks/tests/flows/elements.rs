@@ -8,6 +8,7 @@ use crate::harness::{repository, said};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use scalebricks_io::CaptureReader;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -100,7 +101,9 @@ fn dumped_datagrams_of_the_sample_equal_tshark_s() {
     run(&sample, folder.path());
     let fields = |capture: &Path, fields: &[&str]| {
         let mut args = vec!["-T", "fields"];
-        fields.iter().for_each(|field| args.extend(["-e", field]));
+        for field in fields {
+            args.extend(["-e", field]);
+        }
         let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
         let lines = tshark(capture, &args);
         lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
@@ -112,8 +115,15 @@ fn dumped_datagrams_of_the_sample_equal_tshark_s() {
     let long = CaptureReader::open(&datagrams).unwrap().filter_map(|frame| {
         let frame = frame.unwrap().data;
         let header_len = if frame[12] == 8 { 20 } else { 40 };
-        (frame.len() > 1_514)
-            .then(|| frame[14 + header_len..].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        (frame.len() > 1_514).then(|| hex(&frame[14 + header_len..]))
     });
     assert_eq!(long.collect::<Vec<_>>(), theirs);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+    }
+    text
 }

@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn ticks_come_every_second_and_show_at_the_interval() {
         let mut clock = Clock::new(Duration::from_secs(3));
-        let start = clock.next - TICK;
+        let start = clock.next.checked_sub(TICK).unwrap();
         let mut at = |tenths: u32| clock.strikes(start + Duration::from_millis(100) * tenths);
         assert_eq!(at(9), None);
         assert_eq!(at(10), Some(false));

@@ -172,9 +172,12 @@ impl<'a> Cluster<'a> {
     /// As [`Cmd::run`].
     pub fn pin(&self, pins: impl Iterator<Item = (Ipv4Addr, u8)>) -> Result<(), LabError> {
         let site = self.machines.0;
-        let lines: String = pins.map(|(inside, node)| format!("{inside},{node}\n")).collect();
+        let mut text = "ue,node\n".to_owned();
+        for (inside, node) in pins {
+            let _ = writeln!(text, "{inside},{node}"); // writing to a String cannot fail
+        }
         let file = site.path("pins.csv");
-        state::write(&file, format!("ue,node\n{lines}").as_bytes())?;
+        state::write(&file, text.as_bytes())?;
         let line =
             format!("flow import {} --socket {} --wait --quiet", file.display(), self.socket(0).display());
         let mut last = Ok(());
