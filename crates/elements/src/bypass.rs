@@ -6,9 +6,8 @@
 //!                  └─────────────────────────────────────────────────────────────────────────────────────────▲
 //! ```
 //!
-//! What leaves, where and in which order, and what elements count does not change: the packets of a port keep their order
-//! because once one of a turn took the elements, all later IPv4 packets of that turn do; and passed elements count the
-//! packets. While a capture observes packets between elements, or after a handler has changed a `Paint`, all packets take the
+//! What leaves, where and in which order does not change: once a packet of a turn took the elements, all later IPv4 packets
+//! of that turn do. Nor does what elements count, except the sizes of batches: passed elements count the packets. While a capture observes packets between elements, or after a handler has changed a `Paint`, all packets take the
 //! elements.
 
 use crate::ip::check_ip_header::CheckIPHeader;
