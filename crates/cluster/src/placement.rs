@@ -75,7 +75,7 @@ impl ControlPlane {
         let changed = changed.await.map_err(|_| RefusedChanges::Stopping)?;
         let (placed, viewed) = changed.map_err(|error| RefusedChanges::Engine(error.to_string()))?;
         self.shared.placed(placed.clone());
-        if let Some((revision, view)) = viewed {
+        if let (Some(revision), view) = viewed {
             self.shared.viewed(&view);
             self.events.send(Event::Viewed(revision, view)).await.map_err(|_| RefusedChanges::Stopping)?;
         }

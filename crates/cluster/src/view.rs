@@ -109,22 +109,23 @@ async fn forget(
     Err(EngineError::Unavailable("too many concurrent changes of the record".to_owned()))
 }
 
-/// Closes the tenures of drained nodes, and opens those of nodes that are not drained any more. Returns the record if that
-/// changed it. The members handle dead nodes.
+/// Closes the tenures of drained nodes, and opens those of nodes that are not drained any more. Returns the record with these
+/// tenures, whether this call or another node has settled them: the caller may not have seen the other node's change yet. The
+/// members handle dead nodes.
 pub(super) async fn settle_tenures(
     engine: &dyn Engine,
     partitions: PartitionCount,
     placed: &Placed,
     shape: Shape,
-) -> Result<Option<(Revision, View)>, EngineError> {
+) -> Result<(Option<Revision>, View), EngineError> {
     for _ in 0..TRIES {
         let (revision, view) = read(engine, partitions).await?;
         let Placed { placement, revision: placed } = placed;
         let placed = membership::Placed { placement, revision: *placed };
         let next = view.with_tenures(placed, |heir| shape.can_name(heir));
-        let Some(next) = next else { return Ok(None) };
+        let Some(next) = next else { return Ok((revision, view)) };
         match engine.swap(KEY, revision, Some(next.encode().into())).await {
-            Ok(revision) => return Ok(Some((revision, next))),
+            Ok(revision) => return Ok((Some(revision), next)),
             // Another change was first, or this one may have succeeded: read it again.
             Err(SwapError::Conflict(_) | SwapError::Unknown(_)) => {}
             Err(SwapError::Invalid(why)) => return Err(EngineError::Refused(why.to_owned())),
@@ -164,5 +165,35 @@ pub(super) async fn propose(
         }
         Err(SwapError::Conflict(_)) => {}
         Err(error) => tracing::warn!(%error, "cannot change the membership record"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scalebricks_control::version::Version;
+    use scalebricks_engine::embedded::{EmbeddedLog, Options};
+    use scalebricks_tables::compact::{Params, Structure};
+
+    /// Each node of a cluster settles the tenures when it sees a drain. The one that was asked for the drain may be the
+    /// last, and must not answer from what it knew before.
+    #[tokio::test]
+    async fn tenures_that_another_node_settled_are_returned() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = EmbeddedLog::open(directory.path(), Options::default()).unwrap();
+        let partitions = PartitionCount::new(4).unwrap();
+        let (node, heir) = (NodeId::new(1), NodeId::new(0));
+        let view = [node, heir]
+            .into_iter()
+            .fold(View::empty(partitions), |view, node| view.with(node, 1, Version::NEWEST));
+        let created = engine.swap(KEY, None, Some(view.encode().into())).await.unwrap();
+        let mut placed = Placed { revision: Some(Revision(created.0 + 1)), placement: Placement::default() };
+        placed.placement.set_drained(node, true);
+        let shape = Shape::new(Params::for_keys(Structure::SetSep, 10_000, 1, partitions).unwrap());
+        let settle = || settle_tenures(&engine, partitions, &placed, shape);
+        let first = settle().await.unwrap();
+        assert!(first.0 > Some(created) && !first.1.is_open(node));
+        assert_eq!(first.1.closures().iter().map(|closure| closure.node).collect::<Vec<_>>(), [node]);
+        assert_eq!(settle().await.unwrap(), first, "the second finds it settled");
     }
 }
