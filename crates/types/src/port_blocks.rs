@@ -45,6 +45,12 @@ pub enum PortBlocksError {
     /// An address is both inside and public.
     #[error("inside and public addresses overlap")]
     Overlap,
+    /// More than [`PortBlocks::MAX_PUBLIC`] public addresses.
+    #[error("there are more than {} public addresses", PortBlocks::MAX_PUBLIC)]
+    TooManyPublic,
+    /// More than [`PortBlocks::MAX_BLOCKS`] blocks.
+    #[error("there are more than {} blocks: make them longer", PortBlocks::MAX_BLOCKS)]
+    TooManyBlocks,
 }
 
 /// The first address of a prefix.
@@ -68,6 +74,11 @@ const fn number(prefix: (u32, u8), address: Ipv4Addr) -> Option<u32> {
 }
 
 impl PortBlocks {
+    /// Most public addresses of a NAT.
+    pub const MAX_PUBLIC: u64 = 4_096;
+    /// Most blocks of a NAT.
+    pub const MAX_BLOCKS: u64 = 1 << 22;
+
     /// Blocks of `block_ports` ports from `first_port` on; an odd first port is skipped, so that each block has as many
     /// even ports as odd ones (RFC 4787 REQ-4). A prefix is an address and its length.
     ///
@@ -95,7 +106,13 @@ impl PortBlocks {
         if at(inside, public) || at(public, inside) {
             return Err(PortBlocksError::Overlap);
         }
+        if addresses(public) > Self::MAX_PUBLIC {
+            return Err(PortBlocksError::TooManyPublic);
+        }
         let all = addresses(public) * u64::from(blocks);
+        if all > Self::MAX_BLOCKS {
+            return Err(PortBlocksError::TooManyBlocks);
+        }
         if all < addresses(inside) {
             return Err(PortBlocksError::TooFew { inside: addresses(inside), blocks: all });
         }

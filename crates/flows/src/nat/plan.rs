@@ -5,7 +5,7 @@
 //! inside address number `s` has block `s`: so both directions are computed without state, and consecutive subscribers share
 //! an address.
 
-use scalebricks_types::KeyHasher;
+use scalebricks_types::{KeyHasher, PortBlocks};
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
@@ -109,10 +109,10 @@ impl std::fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 /// Most public addresses of a NAT.
-pub const MAX_PUBLIC: u64 = 4_096;
+pub const MAX_PUBLIC: u64 = PortBlocks::MAX_PUBLIC;
 
 /// Most blocks of a NAT.
-pub const MAX_BLOCKS: u64 = 1 << 22;
+pub const MAX_BLOCKS: u64 = PortBlocks::MAX_BLOCKS;
 
 /// The blocks of ports of all public addresses, and which inside address has which.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -275,7 +275,8 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scalebricks_types::HashSeed;
+    use proptest::prelude::*;
+    use scalebricks_types::{HashSeed, PortBlocksError};
     use std::collections::BTreeSet;
 
     fn prefix(text: &str, length: u8) -> Prefix {
@@ -349,5 +350,43 @@ mod tests {
         assert_eq!(of(&inside, &[prefix("11.0.0.0", 8)], 0..=65_535, 64), Some(PlanError::TooManyPublic));
         assert_eq!(of(&inside, &public, 0..=65_535, 64), None);
         assert_eq!(Prefix::new(Ipv4Addr::LOCALHOST, 33), None);
+    }
+
+    proptest! {
+        /// Nodes of a cluster steer by `PortBlocks`: one prefix of each kind, and no list to walk. Both must name the same blocks.
+        #[test]
+        fn steering_and_nat_agree_about_blocks(
+            inside_length in 20_u8..=32,
+            public_length in 24_u8..=32,
+            first_port in 0_u16..,
+            block_bits in 1_u32..=15,
+            asked: Vec<(u16, u8, u16)>,
+        ) {
+            let (inside, public) = (Ipv4Addr::new(100, 64, 16, 7), Ipv4Addr::new(192, 0, 2, 9));
+            let block_len = 1 << block_bits;
+            let prefixes = [(inside, inside_length), (public, public_length)]
+                .map(|(address, length)| Prefix::new(address, length).unwrap());
+            let plan = Plan::new(&prefixes[..1], &prefixes[1..], first_port..=65_535, block_len);
+            let steering = PortBlocks::new((inside, inside_length), (public, public_length), first_port, block_len);
+            let (Ok(plan), Ok(steering)) = (&plan, &steering) else {
+                // Steering needs a block for each inside address.
+                let is_too_few = matches!(steering, Err(PortBlocksError::TooFew { .. }));
+                prop_assert!(steering.is_err() && (plan.is_err() || is_too_few), "{plan:?} {steering:?}");
+                return Ok(());
+            };
+            for (host, public_host, port) in asked {
+                let inside = Ipv4Addr::from_bits(inside.to_bits() & !0xfff | u32::from(host));
+                let ours = steering.of_inside(inside).map(|(public, block)| {
+                    let (first, len) = steering.ports(block).unwrap();
+                    BlockOfPorts { public, ports: first..=first + (len - 1) }
+                });
+                prop_assert_eq!(ours, plan.deterministic_block(inside));
+                let public = Ipv4Addr::new(192, 0, 2, public_host);
+                let place = plan.place(public, port);
+                let in_address = place.map(|(block, _)| (block % u32::from(plan.address_blocks())) as u16);
+                prop_assert_eq!(steering.of_public(public, port), in_address);
+                prop_assert_eq!(steering.is_public(public), plan.is_public(public));
+            }
+        }
     }
 }
