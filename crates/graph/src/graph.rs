@@ -293,6 +293,21 @@ impl<P: PacketBuf + 'static> Graph<P> {
         }
     }
 
+    /// Writes the handler `finish` of all elements that have one: no packets come any more, and what waits for others leaves
+    /// in the next turns. Whether there is such an element.
+    pub fn finish(&mut self) -> bool {
+        let mut found = false;
+        for node in &mut self.nodes {
+            for part in 0..node.parts.len() {
+                if let Some(id) = node.parts[part].spec.handler("finish", Access::Write) {
+                    // Its value is ignored, so it is not refused.
+                    found |= node.control(part).write(id, "").is_ok();
+                }
+            }
+        }
+        found
+    }
+
     /// The runner's counters of an element, for a shortcut past it.
     pub fn passed_counts(&self, element: &str) -> Option<PassedCounts> {
         let (node, part) = self.find(element).ok()?;

@@ -34,7 +34,8 @@ pub enum End {
     Elapsed,
 }
 
-/// Runs a worker until its sources end, `stop` is set, or `duration` has passed on its clock.
+/// Runs a worker until its sources end, `stop` is set, or `duration` has passed on its clock. When its sources have ended,
+/// elements send what waits ([`Graph::finish`](scalebricks_graph::Graph::finish)).
 pub fn run<P: PacketBuf + 'static, T: Trace<P>>(
     worker: &mut Worker<P, T>,
     clock: Clock,
@@ -61,7 +62,7 @@ fn by_wall<P: PacketBuf + 'static, T: Trace<P>>(
     let start = Instant::now();
     // A clock before 1970 counts as 0.
     let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (mut idle, mut active) = (0u32, epoch);
+    let (mut idle, mut active, mut has_finished) = (0u32, epoch, false);
     loop {
         if stop.load(Ordering::Relaxed) {
             return End::Stopped;
@@ -82,7 +83,11 @@ fn by_wall<P: PacketBuf + 'static, T: Trace<P>>(
         if worker.graph().supply() == Some(Supply::Ended)
             && (worker.graph().held() == 0 || now.saturating_sub(active) >= LINGER_WALL)
         {
-            return End::Done;
+            if std::mem::replace(&mut has_finished, true) || !worker.graph_mut().finish() {
+                return End::Done;
+            }
+            (idle, active) = (0, now);
+            continue;
         }
         if idle < PATIENCE {
             std::thread::yield_now();
@@ -101,6 +106,7 @@ fn by_captures<P: PacketBuf + 'static, T: Trace<P>>(
     let Some(Supply::At(start)) = worker.graph().supply() else { return End::Done };
     // What sources have and elements keep, and when that last changed.
     let (mut now, mut active, mut before, mut turns) = (start, start, (None, 0), 0);
+    let mut has_finished = false;
     loop {
         if stop.load(Ordering::Relaxed) {
             return End::Stopped;
@@ -130,6 +136,7 @@ fn by_captures<P: PacketBuf + 'static, T: Trace<P>>(
             Some(Supply::At(at)) if waits => at.min(step),
             Some(Supply::At(at)) => at,
             _ if held > 0 && has_patience => step,
+            _ if !std::mem::replace(&mut has_finished, true) && worker.graph_mut().finish() => step,
             _ => return End::Done,
         };
         turns = 0;

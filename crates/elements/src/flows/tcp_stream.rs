@@ -106,7 +106,7 @@ element! {
         read WAITING = "waiting_bytes": "Bytes that wait in all streams now, as MEMORY counts them.",
         read LEAVING = "leaving_bytes": "Bytes that wait for room to leave, with 256 for each segment.",
         read COUNTS = "counts": "Counters of untracked packets, ended flows, unusual segments, streams and gaps that are not zero, one per line.",
-        write FINISH = "finish": "Ends all flows: what waits leaves, with gaps. The value is ignored.",
+        write FINISH = "finish": "Ends all flows: what waits leaves, with gaps. The value is ignored. Written when a run's captures end.",
     }
     hooks { End, }
     binds { flow, part, side, }

@@ -49,10 +49,11 @@ fn streams(file: &Path) -> BTreeMap<Way, Dumped> {
     all
 }
 
+/// The example, with buffers for segments that a sender's card would have cut.
 fn run(capture: &Path, folder: &Path) {
     let file = repository("examples/flows/streams.click").display().to_string();
     let input = format!("in={}", capture.display());
-    said(folder, &["graph", "run", &file, "--pcap", &input, "--quiet"]);
+    said(folder, &["graph", "run", &file, "--pcap", &input, "--packet-bytes", "65535", "--quiet"]);
 }
 
 /// The dumped segments, one behind the other, are the streams of `scalebricks flows`, and what tshark's "follow stream" shows
@@ -88,6 +89,81 @@ fn dumped_streams_of_the_sample_equal_tshark_s() {
         equal += usize::from(!exceptions.contains_key(number));
     }
     assert!(ends.len() >= 12 && equal >= 8, "{equal} of {} complete conversations", ends.len());
+}
+
+/// The ends of packets of TCP right behind an Ethernet header, which the example sees: without tags and tunnels.
+fn plain_ends(capture: &Path) -> BTreeSet<Way> {
+    let frames = CaptureReader::open(capture).unwrap().map(|frame| frame.unwrap().data);
+    let of = |frame: Vec<u8>| {
+        let packet = SlicedPacket::from_ethernet(&frame).ok().filter(|packet| packet.link_exts.is_empty())?;
+        let (src, dst): (IpAddr, IpAddr) = match packet.net? {
+            NetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
+            NetSlice::Ipv6(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
+            NetSlice::Arp(_) => return None,
+        };
+        let Some(TransportSlice::Tcp(tcp)) = packet.transport else { return None };
+        let (src_port, dst_port) = (tcp.source_port().to_string(), tcp.destination_port().to_string());
+        Some((src.to_string(), src_port, dst.to_string(), dst_port))
+    };
+    frames.filter_map(of).collect()
+}
+
+/// The dumped streams of real traffic are those of the log, which `tshark.rs` compares with tshark. A dump of segments cannot
+/// show a gap before its first byte.
+#[test]
+fn dumped_streams_of_real_traffic_equal_the_log_s() {
+    // Beside the repository; tests run in the folder of their package.
+    let capture = Path::new("../../../shared/data/traffic.pcap.gz");
+    if !capture.exists() {
+        let says = format!("skipped: no captures of real traffic: no {}\n", capture.display());
+        std::io::Write::write_all(&mut std::io::stderr(), says.as_bytes()).unwrap();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, capture) = (folder.path(), capture.canonicalize().unwrap());
+    run(&capture, folder);
+    let dumped = streams(&folder.join("streams.pcap"));
+    let path = capture.display().to_string();
+    said(folder, &["flows", "--pcap", &path, "--log", "log", "--streams", "streams", "-q"]);
+    let mut by_ends: BTreeMap<Way, Vec<[Stream; 2]>> = BTreeMap::new();
+    for record in records(&std::fs::read_to_string(folder.join("log")).unwrap()) {
+        if record["protocol"] != "tcp" {
+            continue;
+        }
+        let end = |name: &str| match &record[name] {
+            serde_json::Value::String(text) => text.clone(),
+            number => number.to_string(),
+        };
+        let ends = (end("source"), end("source_port"), end("destination"), end("destination_port"));
+        by_ends.entry(ends).or_default().push(ours(folder, &record));
+    }
+    let plain = plain_ends(&capture);
+    let (mut compared, mut apart, mut wrong) = (0, 0, Vec::new());
+    for (ends, logged) in &by_ends {
+        let back = (ends.2.clone(), ends.3.clone(), ends.0.clone(), ends.1.clone());
+        let is_plain = plain.contains(ends) || plain.contains(&back);
+        // A dump of two connections of the same ends cannot be told apart.
+        let [logged] = &logged[..] else {
+            apart += 1;
+            continue;
+        };
+        if !is_plain || by_ends.contains_key(&back) {
+            apart += 1;
+            continue;
+        }
+        compared += 1;
+        for (way, logged) in [ends, &back].into_iter().zip(logged) {
+            let none = Dumped::default();
+            let dumped = dumped.get(way).unwrap_or(&none);
+            if dumped.bytes != logged.bytes || dumped.missing > logged.missing {
+                let (there, here) = (dumped.bytes.len(), logged.bytes.len());
+                wrong.push(format!("{way:?}: {there}, {} and {here}, {}", dumped.missing, logged.missing));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
+    println!("{compared} connections compared; {apart} are in tunnels, have tags, or share their ends");
+    assert!(compared >= 2_900 && apart <= 60, "{compared} compared, {apart} not");
 }
 
 /// The dumped datagrams are those that tshark reassembles, and no fragment is left.
