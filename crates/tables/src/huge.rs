@@ -183,6 +183,27 @@ pub unsafe fn unmap(_: NonNull<u8>, _: usize) {
     unreachable!("nothing is mapped here")
 }
 
+/// Asks the system for huge pages for the room of a vector: the whole huge pages within it. Pages that were touched before
+/// stay small.
+pub(crate) fn advise<T>(items: &Vec<T>) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        use rustix::mm::{Advice, madvise};
+        let (start, bytes) = (items.as_ptr().cast::<u8>(), items.capacity().saturating_mul(size_of::<T>()));
+        let before = start.align_offset(HUGE_PAGE);
+        if size_of::<T>() > 0 && bytes >= before.saturating_add(HUGE_PAGE) {
+            // A kernel without huge pages says no, and that is that.
+            // SAFETY: the range is whole pages within the vector's memory, and this advice keeps contents.
+            let _ = unsafe {
+                let pages = start.wrapping_add(before).cast_mut();
+                madvise(pages.cast(), (bytes - before) / HUGE_PAGE * HUGE_PAGE, Advice::LinuxHugepage)
+            };
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = items;
+}
+
 impl<T> HugeSlice<T> {
     /// Whole huge pages from 2 MiB on, so that no page is shared with anyone.
     fn layout(len: usize) -> Layout {
@@ -280,6 +301,11 @@ mod tests {
             cfg!(miri)
                 || HugeSlice::<u64>::try_untouched(300_000).is_some_and(|slice| slice.len() == 300_000)
         );
+        let mut items: Vec<u64> = Vec::with_capacity(lens[3] + 1);
+        advise(&items);
+        items.extend(0..lens[3] as u64);
+        assert!(items.iter().zip(0..).all(|(&item, n)| item == n));
+        advise(&vec![(); 3]);
         let collected: HugeSlice<u32> = (0..5).collect();
         assert_eq!(*collected, [0, 1, 2, 3, 4]);
     }

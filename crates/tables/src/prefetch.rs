@@ -20,6 +20,12 @@ pub(crate) fn prefetch_item<T>(items: &[T], index: usize) {
     prefetch(items.as_ptr().wrapping_add(index));
 }
 
+/// [`prefetch_item`] of the cache line with this number within the item.
+#[inline(always)]
+pub(crate) fn prefetch_line_of<T>(items: &[T], index: usize, line: usize) {
+    prefetch(items.as_ptr().wrapping_add(index).cast::<[u8; 64]>().wrapping_add(line));
+}
+
 /// Prefetches the cache line that holds `target`, for a write soon.
 #[inline(always)]
 pub(crate) fn prefetch_write<T>(target: &T) {

@@ -112,10 +112,10 @@ pub(super) fn read<'a>(
     keys: &'a mut [Key4; BATCH],
     hashes: &'a mut [FlowHash; BATCH],
 ) -> (&'a [Key4], &'a [FlowHash]) {
-    for ((frame, key), hash) in frames.iter().zip(keys.iter_mut()).zip(hashes.iter_mut()) {
+    for (frame, key) in frames.iter().zip(keys.iter_mut()) {
         *key = key_of(frame);
-        *hash = hasher.hash(key);
     }
+    hasher.hash_batch(&keys[..frames.len()], hashes);
     (&keys[..frames.len()], &hashes[..frames.len()])
 }
 

@@ -17,6 +17,7 @@ use scalebricks_flows::tcp::{State, Timeouts};
 use scalebricks_flows::tracker::{self, Balancer, Config, Ended, Event, Packet, Sink, Tables, Tracker};
 use scalebricks_flows::{Direction, tcp};
 use scalebricks_report::stats::Summary;
+use scalebricks_tables::dhash::Signature;
 use scalebricks_wire::{parse_frame, parse_ip};
 use std::hint::black_box;
 use std::time::Duration;
@@ -78,7 +79,7 @@ impl Sink for Delivered {
 }
 
 /// A tracker of so many sessions, with streams, and closed connections forgotten by the next sweep.
-pub(super) fn tracker(sessions: usize) -> Result<Tracker, BenchError> {
+pub(super) fn tracker(sessions: usize, signature: Signature) -> Result<Tracker, BenchError> {
     let most = sessions as u32; // below 2^30
     let timeouts = Timeouts { time_wait: Duration::ZERO, ..Timeouts::default() };
     let config = Config {
@@ -86,6 +87,7 @@ pub(super) fn tracker(sessions: usize) -> Result<Tracker, BenchError> {
         flows: most,
         young_flows: most,
         grows: false,
+        signature,
         ..Config::default()
     };
     Tracker::new(&config, SECRET, Tables::default()).of(STACK)
@@ -110,9 +112,9 @@ fn track(tracker: &mut Tracker, frames: &[Frame], now: Duration, sink: &mut impl
 }
 
 /// Plays whole connections. Returns the seconds that the tracker took. Everything that it says is checked.
-fn play(conversations: &mut Conversations) -> Result<f64, BenchError> {
+fn play(conversations: &mut Conversations, signature: Signature) -> Result<f64, BenchError> {
     let sessions = conversations.sessions();
-    let mut tracker = tracker(sessions)?;
+    let mut tracker = tracker(sessions, signature)?;
     let mut delivered = Delivered::default();
     let mut now = Duration::from_secs(1);
     let clock = Clock::chosen();
@@ -167,19 +169,28 @@ pub(super) fn run(bench: &mut BenchRun<'_>, traces: &[Trace]) -> Result<(), Benc
     sizes.sort_unstable();
     sizes.dedup();
     for sessions in sizes {
-        turns.push(stack(bench, trace, sessions));
+        turns.push(stack(bench, trace, sessions, None));
     }
+    turns.extend(Signature::ALL.map(|signature| stack(bench, trace, file_1, Some(signature))));
     turns.extend(loops(bench, trace, file_1));
     interleave(bench, &mut (), turns)?;
     stages(bench, file_1)?;
     two_cores(bench, trace, file_1)
 }
 
-fn stack<'a>(bench: &BenchRun<'_>, trace: &'a Trace, sessions: usize) -> Turn<'a> {
+/// The whole stack with the default signature, or for the comparison of signatures.
+fn stack<'a>(
+    bench: &BenchRun<'_>,
+    trace: &'a Trace,
+    sessions: usize,
+    compared: Option<Signature>,
+) -> Turn<'a> {
     let case = bench.case(STACK, sessions as u64).variant(ONE_CORE.to_owned()).threads(1).batch(BATCH);
+    let case = case.format(compared.map(Signature::name));
+    let signature = compared.unwrap_or_default();
     Measurement::new(case, Metric::PacketRate, move |()| {
         let mut conversations = Conversations::new(trace, sessions);
-        let (seconds, _) = timing::pinned(|| play(&mut conversations))?;
+        let (seconds, _) = timing::pinned(|| play(&mut conversations, signature))?;
         Ok((1.0 / seconds?).into())
     })
 }
@@ -255,7 +266,7 @@ fn stages(bench: &mut BenchRun<'_>, sessions: usize) -> Result<(), BenchError> {
     let keys = sessions as u64;
     let of = |rows: &[crate::row::Row], structure: &str, variant: &str| {
         let mut found = rows.iter().structure(structure).keys(keys);
-        let row = found.find(|row| row.case.is_variant(variant));
+        let row = found.find(|row| row.case.is_variant(variant) && row.case.format.is_none());
         row.map(|row| Summary { median: row.median, min: row.min, max: row.max, runs: row.runs })
             .ok_or_else(|| BenchError::check(STAGE, format!("{structure}, {variant} is not measured")))
     };
@@ -290,7 +301,7 @@ fn two_cores(bench: &mut BenchRun<'_>, trace: &Trace, sessions: usize) -> Result
     let halves = move |(): &mut ()| -> Result<RunResult, BenchError> {
         let half = sessions / 2;
         let mut conversations = Conversations::new(trace, half * 2);
-        let mut trackers = [tracker(half)?, tracker(half)?];
+        let mut trackers = [tracker(half, Signature::Keyed)?, tracker(half, Signature::Keyed)?];
         let seconds = rounds(&mut conversations, |frames, now| {
             let works = trackers.iter_mut().zip(frames.chunks(half));
             let works = works.map(|(tracker, frames)| move || track(tracker, frames, now, &mut ())).collect();
@@ -301,7 +312,7 @@ fn two_cores(bench: &mut BenchRun<'_>, trace: &Trace, sessions: usize) -> Result
     };
     let pipeline = move |(): &mut ()| -> Result<RunResult, BenchError> {
         let mut conversations = Conversations::new(trace, sessions);
-        let mut tracker = tracker(sessions)?;
+        let mut tracker = tracker(sessions, Signature::Keyed)?;
         let seconds = rounds(&mut conversations, |frames, now| pass(&mut tracker, frames, now))?;
         rate(tracker.events().get(Event::Tracked), sessions, seconds)
     };

@@ -23,6 +23,7 @@
 mod pieces;
 mod reassembler;
 
+pub(crate) use reassembler::HOT_FIELDS;
 pub use reassembler::{Reassembler, Stream};
 
 use crate::named::named_enum;

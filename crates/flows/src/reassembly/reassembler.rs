@@ -15,29 +15,34 @@ const FARTHEST: i32 = 1 << 30;
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Stream {
-    /// Offset of the next octet to deliver.
-    offset: u64,
     missing: u64,
-    /// Sequence number of the next octet to deliver.
-    next: u32,
-    head: u32,
     tail: u32,
     /// Octets that wait, with [`PIECE_COST`] for each piece.
     waiting: u32,
+    // A segment in order needs what follows; a record keeps it of both directions in one cache line.
+    /// Offset of the next octet to deliver.
+    offset: u64,
+    /// Sequence number of the next octet to deliver.
+    next: u32,
+    head: u32,
     pieces: u16,
     is_started: bool,
 }
+
+/// Where the fields begin that a segment in order needs, and where they end, octets.
+pub(crate) const HOT_FIELDS: std::ops::Range<usize> =
+    std::mem::offset_of!(Stream, offset)..size_of::<Stream>();
 
 impl Default for Stream {
     /// A stream that starts with its first segment.
     fn default() -> Self {
         Self {
-            offset: 0,
             missing: 0,
-            next: 0,
-            head: NONE,
             tail: NONE,
             waiting: 0,
+            offset: 0,
+            next: 0,
+            head: NONE,
             pieces: 0,
             is_started: false,
         }
@@ -84,6 +89,18 @@ impl Stream {
     /// Octets that wait, with [`PIECE_COST`] for each piece.
     pub const fn waiting(&self) -> u32 {
         self.waiting
+    }
+
+    /// Whether no segment waits: an acknowledgment delivers nothing.
+    #[inline(always)]
+    pub(crate) const fn is_clear(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// Whether data at this sequence number is delivered at once, and nothing else with it.
+    #[inline(always)]
+    pub(crate) const fn is_due(&self, sequence: u32) -> bool {
+        self.is_started && self.next == sequence && self.is_clear()
     }
 }
 
@@ -220,7 +237,9 @@ impl Reassembler {
         self.finish(stream, &mut |_| ());
     }
 
-    fn deliver(&mut self, stream: &mut Stream, bytes: &[u8], sink: &mut impl FnMut(Chunk<'_>)) {
+    /// Delivers data that is [due](Stream::is_due).
+    #[inline]
+    pub(crate) fn deliver(&mut self, stream: &mut Stream, bytes: &[u8], sink: &mut impl FnMut(Chunk<'_>)) {
         if bytes.is_empty() {
             return;
         }

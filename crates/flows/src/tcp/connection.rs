@@ -1,71 +1,22 @@
 //! One connection: the checks and updates once both endpoints are known.
 
+use super::marks::Marks;
 use super::seq::{distance, is_after, later};
 use super::side::{self, Side};
-use super::{Anomaly, Config, Outcome, Segment, Vantage, Verdict};
+use super::{Anomaly, Config, Outcome, Segment, State, Vantage, Verdict};
 use crate::Direction;
 use crate::named::EventSet;
 use scalebricks_wire::transport::TcpFlags;
 use std::time::Duration;
 
-/// State of a connection, as a middlebox sees it. RFC 9293 §3.3.2 has the states of endpoints, which are two at a time.
-#[repr(u8)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum State {
-    /// No segment yet.
-    #[default]
-    New,
-    /// A SYN without answer: half-open.
-    SynSent,
-    /// A SYN from each endpoint, neither acknowledged.
-    SimultaneousOpen,
-    /// The SYN is answered; the handshake's last ACK is missing: half-open.
-    SynReceived,
-    /// Both may send.
-    Established,
-    /// One endpoint has sent its FIN.
-    HalfClosed,
-    /// Both have sent their FIN; not both are acknowledged.
-    Closing,
-    /// Both FINs are acknowledged.
-    TimeWait,
-    /// Reset by one endpoint.
-    Reset,
-}
-
-impl State {
-    /// A name: lower case, words joined by `_`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::SynSent => "syn_sent",
-            Self::SimultaneousOpen => "simultaneous_open",
-            Self::SynReceived => "syn_received",
-            Self::Established => "established",
-            Self::HalfClosed => "half_closed",
-            Self::Closing => "closing",
-            Self::TimeWait => "time_wait",
-            Self::Reset => "reset",
-        }
-    }
-
-    /// Whether the handshake is not complete.
-    pub const fn is_half_open(self) -> bool {
-        matches!(self, Self::New | Self::SynSent | Self::SimultaneousOpen | Self::SynReceived)
-    }
-
-    /// Whether the connection is over.
-    pub const fn is_over(self) -> bool {
-        matches!(self, Self::TimeWait | Self::Reset)
-    }
-}
-
 /// A connection. See the [module](super).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Connection {
-    /// By direction.
+    /// By direction. They take one cache line, and an expected segment needs no other field.
     pub(super) sides: [Side; 2],
+    /// By direction.
+    pub(super) marks: [Marks; 2],
     /// What was unusual so far.
     pub(super) anomalies: EventSet<Anomaly>,
     /// The last SYN that was not believed: its initial sequence number, window, and shift + 1 of its scaling or 0.
@@ -79,11 +30,9 @@ pub struct Connection {
     reset_from: u8,
     /// The handshake was not seen.
     pub(super) is_picked_up: bool,
-    /// Some data was seen.
-    has_data: bool,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 128, "it lives beside a flow's record");
+const _: () = assert!(size_of::<Connection>() <= 112, "it lives beside a flow's record");
 
 impl Connection {
     /// The state.
@@ -115,7 +64,7 @@ impl Connection {
     #[inline]
     pub fn first_sequence(&self, from: Direction) -> Option<u32> {
         let side = self.side(from);
-        side.has(side::KNOWN).then_some(side.first)
+        side.has(side::KNOWN).then_some(self.marks(from).first)
     }
 
     /// The latest acknowledgment of the data in a direction.
@@ -144,17 +93,36 @@ impl Connection {
     #[inline]
     pub fn fin_sequence(&self, from: Direction) -> Option<u32> {
         let side = self.side(from);
-        side.has(side::FIN).then_some(side.end.wrapping_sub(1))
+        side.has(side::FIN).then_some(self.marks(from).end.wrapping_sub(1))
     }
 
     /// Whether an accepted segment had data.
     pub const fn has_data(&self) -> bool {
-        self.has_data
+        let [a, b] = &self.sides;
+        a.has_data || b.has_data
     }
 
     /// Segments of an endpoint that carried nothing new.
     pub fn repeated(&self, from: Direction) -> u32 {
-        self.side(from).repeated
+        self.marks(from).repeated
+    }
+
+    #[inline]
+    pub(super) const fn marks(&self, of: Direction) -> &Marks {
+        let [forward, backward] = &self.marks;
+        match of {
+            Direction::Forward => forward,
+            Direction::Reverse => backward,
+        }
+    }
+
+    #[inline]
+    pub(super) const fn marks_mut(&mut self, of: Direction) -> &mut Marks {
+        let [forward, backward] = &mut self.marks;
+        match of {
+            Direction::Forward => forward,
+            Direction::Reverse => backward,
+        }
     }
 
     #[inline]
@@ -213,7 +181,8 @@ impl Connection {
             // A capture may have the SYN-ACK late.
             let may_come = side.has(side::SYN)
                 || config.vantage == Vantage::Capture && side.has(side::KNOWN) && segment.is_syn_ack();
-            if !may_come || segment.sequence.wrapping_add(1) != side.first || self.state.is_over() {
+            if !may_come || segment.sequence.wrapping_add(1) != self.marks(from).first || self.state.is_over()
+            {
                 return self.unexpected_syn(from, segment);
             }
         } else if self.state == State::Reset {
@@ -262,7 +231,7 @@ impl Connection {
         config: &Config,
         anomalies: &mut EventSet<Anomaly>,
     ) -> Result<(), Anomaly> {
-        let is_picked_up = self.is_picked_up;
+        let (is_picked_up, marks) = (self.is_picked_up, *self.marks(from));
         let (side, peer) = self.sides(from);
         match segment.options.timestamps {
             Some(timestamps) if side.is_old_timestamp(timestamps.value, seconds) => {
@@ -280,7 +249,7 @@ impl Connection {
             check_acknowledgment(side, peer, segment, saw_all, anomalies)?;
         }
         let end = segment.end();
-        if side.has(side::FIN) && is_after(end, side.end) || moves_the_end(side, segment) {
+        if side.has(side::FIN) && is_after(end, marks.end) || moves_the_end(side, &marks, segment) {
             return Err(Anomaly::AfterFin);
         }
         Ok(())
@@ -288,6 +257,7 @@ impl Connection {
 
     /// Names what is unusual about an acceptable segment.
     fn note(&mut self, from: Direction, segment: &Segment, anomalies: &mut EventSet<Anomaly>) {
+        let mut is_repeated = false;
         let (side, peer) = self.sides(from);
         let is_plain = !segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::FIN);
         let ahead = distance(segment.sequence, side.next);
@@ -297,23 +267,33 @@ impl Connection {
             anomalies.insert(Anomaly::KeepAlive);
         } else if segment.sequence_len() > 0 && !is_after(segment.end(), side.next) {
             anomalies.insert(Anomaly::Repeated);
-            side.repeated = side.repeated.saturating_add(1);
+            is_repeated = true;
         } else if is_plain && segment.payload_len == 1 && peer.has(side::WINDOW) && peer.window == 0 {
             anomalies.insert(Anomaly::ZeroWindowProbe);
         }
         if segment.window == 0 && segment.has(TcpFlags::ACK) {
             anomalies.insert(Anomaly::ZeroWindow);
         }
+        if is_repeated {
+            self.repeat(from);
+        }
+    }
+
+    /// Counts a segment that carried nothing new.
+    pub(super) fn repeat(&mut self, from: Direction) {
+        let marks = self.marks_mut(from);
+        marks.repeated = marks.repeated.saturating_add(1);
     }
 
     /// Takes over an acceptable segment.
     pub(super) fn update(&mut self, from: Direction, segment: &Segment, seconds: u32) {
+        let marks = *self.marks(from.reversed());
         let (side, peer) = self.sides(from);
         side.store_timestamp(peer, segment, seconds);
         if segment.has(TcpFlags::ACK) {
             // It may acknowledge what was not seen.
             peer.next = later(peer.next, segment.acknowledgment);
-            side.advertise(peer, segment);
+            side.advertise(peer, &marks, segment);
         }
         side.next = later(side.next, segment.end());
         if segment.has(TcpFlags::SYN) && !side.has(side::SYN) {
@@ -322,12 +302,14 @@ impl Connection {
         }
         if segment.has(TcpFlags::FIN) {
             side.flags |= side::FIN;
-            side.end = segment.end();
-            if peer.has(side::WINDOW) && !is_after(side.end, peer.acked) {
+            if peer.has(side::WINDOW) && !is_after(segment.end(), peer.acked) {
                 side.flags |= side::FIN_ACKED;
             }
         }
-        self.has_data |= segment.payload_len > 0;
+        side.has_data |= segment.payload_len > 0;
+        if segment.has(TcpFlags::FIN) {
+            self.marks_mut(from).end = segment.end();
+        }
         self.state = self.next_state();
     }
 
@@ -352,9 +334,9 @@ impl Connection {
 
 /// Whether a FIN would move the end of the stream: before data that was acknowledged, or to another place than an earlier
 /// FIN.
-fn moves_the_end(side: &Side, segment: &Segment) -> bool {
+fn moves_the_end(side: &Side, marks: &Marks, segment: &Segment) -> bool {
     segment.has(TcpFlags::FIN)
-        && (side.has(side::FIN) && segment.end() != side.end
+        && (side.has(side::FIN) && segment.end() != marks.end
             || !side.has(side::FIN) && is_after(side.next, segment.end()))
 }
 

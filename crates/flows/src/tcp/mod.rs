@@ -1,6 +1,6 @@
 //! A TCP connection, tracked passively from its segments.
 //!
-//! [`Connection`] is what a middlebox remembers of one connection: a plain value of 120 bytes, kept beside a flow's record.
+//! [`Connection`] is what a middlebox remembers of one connection: a plain value of 112 bytes, kept beside a flow's record.
 //! [`Connection::segment`] judges one segment. It believes only what an endpoint would: sequence numbers and
 //! acknowledgments in the window (RFC 9293 §3.10.7.4), resets at the exact sequence number and no SYN in an existing
 //! connection (RFC 5961), no old timestamps (RFC 7323). What an attacker can send blindly therefore changes no state.
@@ -29,14 +29,18 @@
 
 mod config;
 mod connection;
+mod expected;
+mod marks;
 mod opening;
 mod segment;
 pub(crate) mod seq;
 mod side;
+mod state;
 mod verdict;
 
 pub use config::{Config, Timeouts, Vantage};
-pub use connection::{Connection, State};
+pub use connection::Connection;
 pub use segment::Segment;
 pub use side::Side;
+pub use state::State;
 pub use verdict::{Anomaly, Outcome, Verdict};

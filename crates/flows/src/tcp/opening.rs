@@ -1,6 +1,7 @@
 //! How a connection begins: the handshake, the simultaneous open, pick-up midway, and SYNs in an existing connection.
 
-use super::seq::is_after;
+use super::marks::Marks;
+use super::seq::{is_after, later};
 use super::side::{self, Side};
 use super::{Anomaly, Config, Connection, Outcome, Segment, State, Vantage, Verdict};
 use crate::Direction;
@@ -25,8 +26,7 @@ impl Connection {
         config: &Config,
     ) -> Outcome {
         if segment.is_first_syn() {
-            let (side, _) = self.sides(from);
-            *side = Side::of_syn(segment, seconds);
+            self.begin(from, segment, seconds);
             self.state = State::SynSent;
             return accepted(&[]);
         }
@@ -36,17 +36,15 @@ impl Connection {
         }
         self.is_picked_up = true;
         if segment.is_syn_ack() {
-            let (side, peer) = self.sides(from);
-            *side = Side::of_syn(segment, seconds);
-            *peer = Side::picked_up(segment.acknowledgment);
-            let (side, peer) = self.sides(from);
-            negotiate(side, peer);
+            self.begin(from, segment, seconds);
+            self.pick_up(from.reversed(), segment.acknowledgment);
+            self.negotiate(from);
             self.update(from, segment, seconds);
             return accepted(&[Anomaly::PickedUp]);
         }
-        let (side, peer) = self.sides(from);
-        *side = Side::picked_up(segment.sequence);
-        *peer = Side::picked_up(segment.acknowledgment);
+        self.pick_up(from, segment.sequence);
+        self.pick_up(from.reversed(), segment.acknowledgment);
+        let (side, _) = self.sides(from);
         if let Some(timestamps) = segment.options.timestamps {
             side.flags |= side::TIMESTAMPS;
             (side.timestamp, side.timestamp_at) = (timestamps.value, seconds);
@@ -67,10 +65,12 @@ impl Connection {
         if self.side(from).has(side::KNOWN) {
             return self.again(from, segment, seconds, config);
         }
-        let (side, peer) = self.sides(from);
+        let peer = self.side(from.reversed());
         // RFC 9293 §3.10.7.3: an acknowledgment must be of the SYN, and of no more than was sent.
         let ack = segment.acknowledgment;
-        let acks_syn = segment.has(TcpFlags::ACK) && !is_after(peer.first, ack) && !is_after(ack, peer.next);
+        let acks_syn = segment.has(TcpFlags::ACK)
+            && !is_after(self.marks(from.reversed()).first, ack)
+            && !is_after(ack, peer.next);
         if segment.has(TcpFlags::RST) {
             if !acks_syn {
                 return Outcome::refused(Anomaly::ResetNotExact);
@@ -79,8 +79,8 @@ impl Connection {
             return accepted(&[]);
         }
         if segment.is_first_syn() {
-            *side = Side::of_syn(segment, seconds);
-            negotiate(side, peer);
+            self.begin(from, segment, seconds);
+            self.negotiate(from);
             self.state = State::SimultaneousOpen;
             return accepted(&[Anomaly::SimultaneousOpen]);
         }
@@ -88,8 +88,8 @@ impl Connection {
             return Outcome::refused(Anomaly::HalfOpen);
         }
         if segment.is_syn_ack() {
-            *side = Side::of_syn(segment, seconds);
-            negotiate(side, peer);
+            self.begin(from, segment, seconds);
+            self.negotiate(from);
             self.update(from, segment, seconds);
             return accepted(&[]);
         }
@@ -97,17 +97,17 @@ impl Connection {
             return Outcome::refused(Anomaly::BeforeHandshake);
         }
         // The capture has lost the SYN-ACK.
-        *side = Side::picked_up(segment.sequence);
+        self.pick_up(from, segment.sequence);
         self.update(from, segment, seconds);
         accepted(&[Anomaly::Gap])
     }
 
     /// Another segment of the endpoint whose SYN has no answer yet.
     fn again(&mut self, from: Direction, segment: &Segment, seconds: u32, config: &Config) -> Outcome {
-        let (side, peer) = self.sides(from);
-        let isn = side.first.wrapping_sub(1);
+        let isn = self.marks(from).first.wrapping_sub(1);
+        let next = self.side(from).next;
         if segment.has(TcpFlags::RST) {
-            if segment.sequence != side.next && segment.sequence != isn {
+            if segment.sequence != next && segment.sequence != isn {
                 return Outcome::refused(Anomaly::ResetNotExact);
             }
             self.over_by_reset(from);
@@ -117,15 +117,15 @@ impl Connection {
             if segment.sequence != isn {
                 return Outcome::replaced();
             }
-            side.repeated = side.repeated.saturating_add(1);
+            self.repeat(from);
             return accepted(&[Anomaly::Repeated]);
         }
-        if config.vantage == Vantage::InPath || segment.has(TcpFlags::SYN) || segment.sequence != side.next {
+        if config.vantage == Vantage::InPath || segment.has(TcpFlags::SYN) || segment.sequence != next {
             return Outcome::refused(Anomaly::BeforeHandshake);
         }
         // The capture has lost the SYN-ACK.
-        *peer = Side::picked_up(segment.acknowledgment);
-        side.flags |= side::SYN_ACKED;
+        self.pick_up(from.reversed(), segment.acknowledgment);
+        self.sides(from).0.flags |= side::SYN_ACKED;
         self.state = State::Established;
         self.update(from, segment, seconds);
         accepted(&[Anomaly::AckOfUnseen])
@@ -177,10 +177,11 @@ impl Connection {
         if !segment.is_syn_ack() || !self.confirms_doubtful(from, segment) {
             return (next, Direction::Forward);
         }
+        let first = self.doubtful.wrapping_add(1);
+        next.marks_mut(Direction::Forward).first = first;
         let (side, _) = next.sides(Direction::Forward);
-        side.first = self.doubtful.wrapping_add(1);
-        side.next = side.first;
-        side.allowed = side.first;
+        side.next = first;
+        side.allowed = first;
         side.window = u32::from(self.doubtful_window);
         side.max_window = side.window.max(1);
         // Without timestamps: that SYN's is not kept, so PAWS cannot be applied.
@@ -192,21 +193,35 @@ impl Connection {
         next.state = State::SynSent;
         (next, Direction::Reverse)
     }
-}
 
-/// What the two SYNs agree on: window scaling and timestamps only if both offered them (RFC 7323 §1.3, §3.2). The windows
-/// of the SYNs let the peers send.
-fn negotiate(side: &mut Side, peer: &mut Side) {
-    if peer.has(side::SYN) {
-        if !(side.has(side::SCALING) && peer.has(side::SCALING)) {
-            side.shift = 0;
-            peer.shift = 0;
-        }
-        if !(side.has(side::TIMESTAMPS) && peer.has(side::TIMESTAMPS)) {
-            side.flags &= !side::TIMESTAMPS;
-            peer.flags &= !side::TIMESTAMPS;
-        }
+    /// The endpoint has sent this SYN, with or without ACK.
+    fn begin(&mut self, from: Direction, segment: &Segment, seconds: u32) {
+        *self.sides(from).0 = Side::of_syn(segment, seconds);
+        *self.marks_mut(from) = Marks { first: segment.sequence.wrapping_add(1), ..Marks::default() };
     }
-    side.allowed = super::seq::later(side.allowed, side.first.wrapping_add(peer.window.max(1)));
-    peer.allowed = super::seq::later(peer.allowed, peer.first.wrapping_add(side.window.max(1)));
+
+    /// The endpoint sends this sequence number next; what came before was not seen.
+    fn pick_up(&mut self, from: Direction, next: u32) {
+        *self.sides(from).0 = Side::picked_up(next);
+        *self.marks_mut(from) = Marks { first: next, ..Marks::default() };
+    }
+
+    /// What the two SYNs agree on: window scaling and timestamps only if both offered them (RFC 7323 §1.3, §3.2). The windows
+    /// of the SYNs let the peers send.
+    fn negotiate(&mut self, from: Direction) {
+        let (first, peer_first) = (self.marks(from).first, self.marks(from.reversed()).first);
+        let (side, peer) = self.sides(from);
+        if peer.has(side::SYN) {
+            if !(side.has(side::SCALING) && peer.has(side::SCALING)) {
+                side.shift = 0;
+                peer.shift = 0;
+            }
+            if !(side.has(side::TIMESTAMPS) && peer.has(side::TIMESTAMPS)) {
+                side.flags &= !side::TIMESTAMPS;
+                peer.flags &= !side::TIMESTAMPS;
+            }
+        }
+        side.allowed = later(side.allowed, first.wrapping_add(peer.window.max(1)));
+        peer.allowed = later(peer.allowed, peer_first.wrapping_add(side.window.max(1)));
+    }
 }

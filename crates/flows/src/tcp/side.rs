@@ -1,23 +1,20 @@
 //! One endpoint of a connection, as far as its segments and those of its peer show.
 
+use super::marks::Marks;
 use super::segment::Segment;
 use super::seq::{is_after, later};
 use scalebricks_wire::tcp_options::MAX_WINDOW_SHIFT;
 
-/// What is known of an endpoint. Names are as seen from the endpoint: `next` is what it sends next.
+/// What is known of an endpoint, as far as each segment needs it. Names are as seen from the endpoint: `next` is what it sends next.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Side {
-    /// Sequence number of its first octet of data: its initial sequence number + 1, or the first seen.
-    pub(super) first: u32,
     /// Sequence number after the last that it has sent, SYN and FIN included: SND.NXT.
     pub(super) next: u32,
     /// Sequence number up to which its peer lets it send.
     pub(super) allowed: u32,
     /// Its latest acknowledgment: RCV.NXT, or a little less.
     pub(super) acked: u32,
-    /// The sequence number after its FIN; valid with [`FIN`].
-    pub(super) end: u32,
     /// The last window that it advertised, scaled.
     pub(super) window: u32,
     /// The largest window that it advertised, scaled.
@@ -26,13 +23,15 @@ pub struct Side {
     pub(super) timestamp: u32,
     /// When that was stored, seconds.
     pub(super) timestamp_at: u32,
-    /// Segments that carried nothing new.
-    pub(super) repeated: u32,
     /// Its window's shift; meaningless before its SYN.
     pub(super) shift: u8,
     pub(super) flags: u8,
-    pub(super) unused: u16,
+    /// It has sent data.
+    pub(super) has_data: bool,
+    pub(super) unused: u8,
 }
+
+const _: () = assert!(size_of::<Side>() == 32, "both sides share a cache line");
 
 /// Sequence numbers are known.
 pub(super) const KNOWN: u8 = 1;
@@ -61,8 +60,7 @@ impl Side {
 
     /// The endpoint that sent this SYN, with or without ACK.
     pub(super) fn of_syn(segment: &Segment, seconds: u32) -> Self {
-        let first = segment.sequence.wrapping_add(1);
-        let mut side = Self { first, next: segment.end(), allowed: segment.end(), ..Self::default() };
+        let mut side = Self { next: segment.end(), allowed: segment.end(), ..Self::default() };
         side.flags = KNOWN | SYN;
         if let Some(shift) = segment.options.window_shift {
             side.shift = shift;
@@ -81,18 +79,16 @@ impl Side {
     /// one refuses nothing that should pass.
     pub(super) const fn picked_up(next: u32) -> Self {
         Self {
-            first: next,
             next,
             allowed: next,
             acked: 0,
-            end: 0,
             window: 0,
             max_window: 0,
             timestamp: 0,
             timestamp_at: 0,
-            repeated: 0,
             shift: MAX_WINDOW_SHIFT,
             flags: KNOWN | SYN_ACKED,
+            has_data: false,
             unused: 0,
         }
     }
@@ -108,8 +104,10 @@ impl Side {
         (segment.window as u32) << shift
     }
 
-    /// Takes over the acknowledgment and window of an acceptable segment that it sent, and lets `peer` send up to them.
-    pub(super) fn advertise(&mut self, peer: &mut Self, segment: &Segment) {
+    /// Takes over the acknowledgment and window of an acceptable segment that it sent, and lets `peer`, which has these marks,
+    /// send up to them.
+    #[inline]
+    pub(super) fn advertise(&mut self, peer: &mut Self, marks: &Marks, segment: &Segment) {
         let window = self.scaled(segment);
         if !self.has(WINDOW) {
             self.acked = segment.acknowledgment;
@@ -122,10 +120,10 @@ impl Side {
         self.max_window = self.max_window.max(window).max(1);
         // One octet more than a zero window, for its probes.
         peer.allowed = later(peer.allowed, segment.acknowledgment.wrapping_add(window.max(1)));
-        if is_after(segment.acknowledgment, peer.first.wrapping_sub(1)) {
+        if is_after(segment.acknowledgment, marks.first.wrapping_sub(1)) {
             peer.flags |= SYN_ACKED;
         }
-        if peer.has(FIN) && !is_after(peer.end, segment.acknowledgment) {
+        if peer.has(FIN) && !is_after(marks.end, segment.acknowledgment) {
             peer.flags |= FIN_ACKED;
         }
     }

@@ -1,6 +1,7 @@
 //! Configuration of a tracker.
 
 use crate::{fragments, reassembly, simple, tcp};
+use scalebricks_tables::dhash::Signature;
 use std::time::Duration;
 
 /// How flows are tracked.
@@ -28,6 +29,8 @@ pub struct Config {
     pub active_timeout: Option<Duration>,
     /// Most young flows of each IP version: half-open connections, and flows without an answer.
     pub young_flows: u32,
+    /// The table's function for signatures. Others than the default are for comparison.
+    pub signature: Signature,
 }
 
 impl Config {
@@ -51,6 +54,7 @@ impl Default for Config {
             has_ipv6: true,
             active_timeout: None,
             young_flows: 1 << 16,
+            signature: Signature::Keyed,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The flows of one IP version.
 
 use super::age::Ages;
+use super::batch::Batch;
 use super::key::Key;
 use super::outcome::{EndCause, Ended, Event, Sink};
 use super::record::{Flow, State, TcpFlow};
@@ -8,9 +9,9 @@ use super::{Config, Untracked};
 use crate::named::Tally;
 use crate::reassembly::{Reassembler, Stream};
 use crate::simple;
-use crate::tcp::Anomaly;
+use crate::tcp::{self, Anomaly};
 use scalebricks_tables::dhash::{
-    self, Column, ConfigError, DHash, Direction, Found, Record, Records, StartedRecords,
+    self, Column, ConfigError, DHash, Direction, FlowHash, Found, Record, Records, StartedRecords,
 };
 use scalebricks_types::HashSeed;
 use std::time::Duration;
@@ -18,14 +19,19 @@ use std::time::Duration;
 /// The arrays of the tracker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns {
-    flow: Column<Flow>,
-    tcp: Column<TcpFlow>,
+    pub(super) flow: Column<Flow>,
+    pub(super) tcp: Column<TcpFlow>,
 }
 
 /// What all families share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) config: Config,
+    /// The lifetimes of connections by state, nanoseconds.
+    lifetimes_ns: [u64; tcp::State::ALL.len()],
+    /// Judge expected segments as all others; and segments that were expected.
+    #[cfg(test)]
+    pub(super) twin: (bool, u64),
     pub(super) reassembler: Option<Reassembler>,
     pub(super) events: Tally<Event>,
     pub(super) ends: Tally<EndCause>,
@@ -37,27 +43,48 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct Flows<K> {
     pub(super) table: DHash<K>,
-    columns: Columns,
+    pub(super) columns: Columns,
     /// Young flows, and some that are not young any more, or gone.
     ages: Ages<K>,
     pub(super) young: usize,
-    /// Changes when records of flows may change.
-    generation: u64,
-    /// A batch: keys, what was found, and the generation then.
-    keys: Vec<K>,
-    found: Vec<Option<Found>>,
-    found_in: u64,
+    pub(super) batch: Batch<K>,
+}
+
+/// Nanoseconds; a longer time than 584 years counts as 584 years.
+#[inline(always)]
+pub(super) const fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos() as u64)
 }
 
 impl Shared {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            config: *config,
+            lifetimes_ns: tcp::State::ALL.map(|state| nanoseconds(config.tcp.timeouts.of(state))),
+            #[cfg(test)]
+            twin: (false, 0),
+            reassembler: config.reassembly.map(Reassembler::new),
+            events: Tally::default(),
+            ends: Tally::default(),
+            anomalies: Tally::default(),
+            serial: 0,
+        }
+    }
+
+    /// The lifetime of connections in this state, nanoseconds.
+    #[inline(always)]
+    pub(super) const fn lifetime_ns(&self, state: tcp::State) -> u64 {
+        self.lifetimes_ns[state as usize]
+    }
+
     /// Whether a flow's time is over.
     #[inline]
-    fn is_over(&self, flow: &Flow, now: Duration) -> bool {
-        let lifetime = match flow.state() {
-            State::Tcp(state) => self.config.tcp.timeouts.of(state),
-            State::Simple(state) => self.config.simple.of(flow.protocol, state),
+    fn is_over(&self, flow: &Flow, now_ns: u64) -> bool {
+        let lifetime_ns = match flow.state() {
+            State::Tcp(state) => self.lifetime_ns(state),
+            State::Simple(state) => nanoseconds(self.config.simple.of(flow.protocol, state)),
         };
-        now.saturating_sub(Duration::from_nanos(flow.last_ns)) > lifetime
+        now_ns.saturating_sub(flow.last_ns) > lifetime_ns
     }
 
     /// Reports a flow that lasts, if it is time to.
@@ -70,16 +97,17 @@ impl Shared {
         sink: &mut impl Sink,
     ) {
         let Some(timeout) = self.config.active_timeout else { return };
+        let now_s = now.as_secs();
         let flow = &records.column(columns.flow)[record];
         let seconds = |ns| Duration::from_nanos(ns).as_secs();
         let (since_s, had_packets) = match u64::from(flow.reported_s) {
             0 => (seconds(flow.first_ns), true),
             last => (last, seconds(flow.last_ns) > last),
         };
-        if !had_packets || now.as_secs() < since_s.saturating_add(timeout.as_secs().max(1)) {
+        if !had_packets || now_s < since_s.saturating_add(timeout.as_secs().max(1)) {
             return;
         }
-        records.column_mut(columns.flow)[record].reported_s = now.as_secs() as u32; // wraps in 2106
+        records.column_mut(columns.flow)[record].reported_s = now_s as u32; // wraps in 2106
         sink.active(&so_far(columns, records, (record, key), EndCause::ActiveTimeout));
         self.events.count(Event::Reported);
     }
@@ -121,59 +149,27 @@ impl<K: Key> Flows<K> {
         let columns = Columns { flow: records.reserve(), tcp: records.reserve() };
         let most = config.flows.max(1);
         let first = if config.grows { most.min(1_000) } else { most };
+        let growing = dhash::Config::growing(first, most, secret);
+        let table = dhash::Config { signature: config.signature, ..growing };
         Ok(Self {
-            table: DHash::new(&dhash::Config::growing(first, most, secret), records)?,
+            table: DHash::new(&table, records)?,
             columns,
             ages: Ages::new(),
             young: 0,
-            generation: 0,
-            keys: Vec::new(),
-            found: Vec::new(),
-            found_in: 0,
+            batch: Batch::default(),
         })
     }
 
-    /// Adds a key to the batch; returns its place.
-    pub(super) fn ask(&mut self, key: K) -> usize {
-        self.keys.push(key);
-        self.keys.len() - 1
-    }
-
-    /// Looks up the keys of the batch, and fetches what their packets need.
-    pub(super) fn look_up(&mut self) {
-        self.found.clear();
-        self.found.resize(self.keys.len(), None);
-        self.table.find_batch(&self.keys, &mut self.found);
-        self.found_in = self.generation;
-        let (flows, tcp) = (self.table.column(self.columns.flow), self.table.column(self.columns.tcp));
-        for found in self.found.iter().flatten() {
-            flows.prefetch(found.record);
-            tcp.prefetch(found.record);
-        }
-    }
-
-    /// The batch is over.
-    pub(super) fn forget_batch(&mut self) {
-        self.keys.clear();
-        self.found.clear();
-    }
-
-    /// The flow of a packet: from the batch, unless flows have begun or ended since. A flow whose time is over ends.
-    pub(super) fn find(
+    /// The flow of a packet that was found, unless its time is over: then it ends.
+    pub(super) fn current(
         &mut self,
-        key: &K,
-        asked: Option<usize>,
-        now: Duration,
+        found: Option<Found>,
+        now_ns: u64,
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) -> Option<(Record, Direction)> {
-        let known = asked.filter(|_| self.found_in == self.generation);
-        let found = match known.and_then(|at| self.found.get(at)) {
-            Some(found) => *found,
-            None => self.table.find(key),
-        };
         let Found { record, direction } = found?;
-        if shared.is_over(self.flow(record), now) {
+        if shared.is_over(self.flow(record), now_ns) {
             self.end(record, EndCause::TimedOut, shared, sink);
             return None;
         }
@@ -185,7 +181,6 @@ impl<K: Key> Flows<K> {
         let Some(key) = self.table.key(record).copied() else { return };
         let was_young = shared.end(self.columns, self.table.records_mut(), (record, &key), cause, sink);
         self.young -= usize::from(was_young);
-        self.generation += 1;
         self.table.delete(record);
     }
 
@@ -193,6 +188,7 @@ impl<K: Key> Flows<K> {
     pub(super) fn begin(
         &mut self,
         key: &K,
+        hash: FlowHash,
         now_ns: u64,
         shared: &mut Shared,
         sink: &mut impl Sink,
@@ -209,8 +205,7 @@ impl<K: Key> Flows<K> {
         if self.table.len() >= most {
             return Err(Untracked::TableFull);
         }
-        self.generation += 1;
-        let added = self.table.find_or_add(key).map_err(|_| Untracked::TableFull)?;
+        let added = self.table.find_or_add_hashed(key, hash).map_err(|_| Untracked::TableFull)?;
         shared.serial += 1;
         shared.events.count(Event::Began);
         let flow = Flow {
@@ -251,10 +246,13 @@ impl<K: Key> Flows<K> {
         sink: &mut impl Sink,
     ) {
         let (columns, young) = (self.columns, &mut self.young);
-        let stats = self.table.sweep(budget, |swept| {
+        let (now_ns, reports) = (now.map_or(0, nanoseconds), shared.config.active_timeout.is_some());
+        self.table.sweep(budget, |swept| {
             let cause = match now {
-                Some(now) if !shared.is_over(&swept.records.column(columns.flow)[swept.record], now) => {
-                    shared.report(columns, swept.records, (swept.record, swept.key), now, sink);
+                Some(now) if !shared.is_over(&swept.records.column(columns.flow)[swept.record], now_ns) => {
+                    if reports {
+                        shared.report(columns, swept.records, (swept.record, swept.key), now, sink);
+                    }
                     return true;
                 }
                 Some(_) => EndCause::TimedOut,
@@ -264,7 +262,6 @@ impl<K: Key> Flows<K> {
             *young -= usize::from(was_young);
             false
         });
-        self.generation += u64::from(stats.removed > 0);
     }
 
     /// What every flow has.
@@ -289,6 +286,14 @@ impl<K: Key> Flows<K> {
     #[inline]
     pub(super) fn tcp_mut(&mut self, record: Record) -> &mut TcpFlow {
         &mut self.table.column_mut(self.columns.tcp)[record]
+    }
+
+    /// What every flow has, and what a TCP flow has besides, to write.
+    #[inline(always)]
+    pub(super) fn both_mut(&mut self, record: Record) -> (&mut Flow, &mut TcpFlow) {
+        let columns = (self.columns.flow, self.columns.tcp);
+        let (flows, tcp) = self.table.records_mut().two_columns_mut(columns);
+        (&mut flows[record], &mut tcp[record])
     }
 
     /// Counts a packet that has brought the flow into `state`; the flow grows up if it may. Returns its number.

@@ -1,15 +1,16 @@
 //! One packet and its flow.
 
-use super::family::{Flows, Shared};
+use super::expected::expected;
+use super::family::{Flows, Shared, nanoseconds};
 use super::key::Key;
 use super::outcome::{EndCause, Sink, Tracked, Untracked};
 use super::packet::Transport;
 use super::process::Family;
-use super::record::State;
+use super::record::{State, TcpFlow, seen_from};
 use crate::named::EventSet;
 use crate::reassembly::{Reassembler, Stream};
 use crate::tcp::{self, Anomaly, Connection, Segment, Verdict};
-use scalebricks_tables::dhash::{Direction, Record};
+use scalebricks_tables::dhash::{Direction, FlowHash, Found, Record};
 use scalebricks_wire::transport::TcpFlags;
 use std::time::Duration;
 
@@ -25,7 +26,18 @@ pub(super) struct Arrival<'a, K> {
     pub(super) family: Family,
 }
 
+/// A segment and when it came.
+pub(super) struct Arrived<'a> {
+    pub(super) segment: &'a Segment,
+    pub(super) payload: &'a [u8],
+    /// Octets of the packet.
+    pub(super) bytes: usize,
+    pub(super) now: Duration,
+    pub(super) now_ns: u64,
+}
+
 /// Finds or begins a packet's flow.
+#[inline]
 pub(super) fn take<K: Key>(
     flows: &mut Flows<K>,
     arrival: &Arrival<'_, K>,
@@ -33,53 +45,66 @@ pub(super) fn take<K: Key>(
     sink: &mut impl Sink,
 ) -> Result<Tracked, Untracked> {
     let Arrival { key, asked, now, family, bytes, .. } = arrival;
-    let found = flows.find(key, *asked, *now, shared, sink);
-    let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-    let (record, direction, is_new, state) = match &arrival.transport {
+    let now_ns = nanoseconds(*now);
+    match &arrival.transport {
         Transport::Tcp(segment, payload) => {
-            let segment = Arrived { segment, payload, now: *now, now_ns };
-            let (record, direction, is_new) = tcp(flows, key, found, &segment, shared, sink)?;
-            let connection = &flows.tcp(record).connection;
-            let state = (State::Tcp(connection.state()), connection.is_picked_up());
-            (record, direction, is_new, state)
+            let arrived = Arrived { segment, payload, bytes: *bytes, now: *now, now_ns };
+            let found = flows.find(|| *key, *asked);
+            if let Some(found) = found
+                && let Some(tracked) = expected(flows, found, *family, &arrived, shared, sink)
+            {
+                return Ok(tracked);
+            }
+            judge(flows, (key, *asked), found, *family, &arrived, shared, sink)
         }
         Transport::Other => {
-            let (record, direction, is_new) = match found {
+            let hash = flows.hash(key, *asked);
+            let found = flows.find(|| *key, *asked);
+            let (record, direction, is_new) = match flows.current(found, now_ns, shared, sink) {
                 Some((record, direction)) => (record, direction, false),
-                None => (flows.begin(key, now_ns, shared, sink)?, Direction::Forward, true),
+                None => (flows.begin(key, hash, now_ns, shared, sink)?, Direction::Forward, true),
             };
-            let state = flows.flow(record).simple.after(direction, key.protocol(), arrival.l4);
-            (record, direction, is_new, (State::Simple(state), false))
+            let state = State::Simple(flows.flow(record).simple.after(direction, key.protocol(), arrival.l4));
+            let serial = flows.count(record, direction, *bytes, now_ns, (state, false));
+            Ok(Tracked { family: *family, record, serial, direction, state, is_new, is_related: false })
         }
-    };
-    let serial = flows.count(record, direction, *bytes, now_ns, state);
-    let (state, _) = state;
-    Ok(Tracked { family: *family, record, serial, direction, state, is_new, is_related: false })
+    }
 }
 
-/// A segment and when it came.
-struct Arrived<'a> {
-    segment: &'a Segment,
-    payload: &'a [u8],
-    now: Duration,
-    now_ns: u64,
+/// A segment that was not expected, with this key and place in the batch.
+#[inline(never)]
+pub(super) fn judge<K: Key>(
+    flows: &mut Flows<K>,
+    (key, asked): (&K, Option<usize>),
+    found: Option<Found>,
+    family: Family,
+    arrived: &Arrived<'_>,
+    shared: &mut Shared,
+    sink: &mut impl Sink,
+) -> Result<Tracked, Untracked> {
+    let hash = flows.hash(key, asked);
+    let found = flows.current(found, arrived.now_ns, shared, sink);
+    let (record, direction, is_new) = tcp(flows, (key, hash), found, arrived, shared, sink)?;
+    let connection = &flows.tcp(record).connection;
+    let (state, is_picked_up) = (State::Tcp(connection.state()), connection.is_picked_up());
+    let serial = flows.count(record, direction, arrived.bytes, arrived.now_ns, (state, is_picked_up));
+    Ok(Tracked { family, record, serial, direction, state, is_new, is_related: false })
 }
 
 /// Judges a segment, begins its flow if it may, and takes its data.
 fn tcp<K: Key>(
     flows: &mut Flows<K>,
-    key: &K,
+    (key, hash): (&K, FlowHash),
     found: Option<(Record, Direction)>,
     arrived: &Arrived<'_>,
     shared: &mut Shared,
     sink: &mut impl Sink,
 ) -> Result<(Record, Direction, bool), Untracked> {
     let Arrived { segment, now, now_ns, .. } = *arrived;
-    let config = shared.config.tcp;
     let (mut fresh, mut first) = (Connection::default(), Direction::Forward);
     if let Some((record, direction)) = found {
         let connection = &mut flows.tcp_mut(record).connection;
-        let outcome = connection.segment(direction, segment, now, &config);
+        let outcome = connection.segment(direction, segment, now, &shared.config.tcp);
         if outcome.verdict == Verdict::Replaced {
             (fresh, first) = connection.successor(direction, segment);
             flows.end(record, EndCause::Replaced, shared, sink);
@@ -92,13 +117,13 @@ fn tcp<K: Key>(
             return Ok((record, direction, false));
         }
     }
-    let outcome = fresh.segment(first, segment, now, &config);
+    let outcome = fresh.segment(first, segment, now, &shared.config.tcp);
     if !outcome.is_accepted() {
         outcome.anomalies.iter().for_each(|anomaly| shared.anomalies.count(anomaly));
         return Err(Untracked::Segment);
     }
     let key = if first == Direction::Forward { *key } else { key.reversed() };
-    let record = flows.begin(&key, now_ns, shared, sink)?;
+    let record = flows.begin(&key, hash, now_ns, shared, sink)?;
     flows.tcp_mut(record).connection = fresh;
     note(outcome.anomalies, flows.flow(record).serial, shared, sink);
     data(flows, record, first, arrived, shared, sink);
@@ -136,18 +161,15 @@ fn data<K: Key>(
         }
         return;
     }
-    let [forward, reverse] = &mut tcp.streams;
-    let (own, other) = match direction {
-        Direction::Forward => (forward, reverse),
-        Direction::Reverse => (reverse, forward),
-    };
+    let TcpFlow { connection, streams, .. } = tcp;
+    let (own, other) = seen_from(direction, streams);
     if !arrived.payload.is_empty() {
-        deliver(reassembler, own, &tcp.connection, direction, arrived, &mut |chunk| {
+        deliver(reassembler, own, connection, direction, arrived, &mut |chunk| {
             sink.chunk(serial, direction, chunk);
         });
     }
     let back = direction.reversed();
-    if let Some(acked) = tcp.connection.acknowledged(back) {
+    if let Some(acked) = connection.acknowledged(back) {
         reassembler.acknowledged(other, acked, &mut |chunk| sink.chunk(serial, back, chunk));
     }
 }

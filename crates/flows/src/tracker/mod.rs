@@ -31,14 +31,20 @@
 
 mod age;
 mod balance;
+mod batch;
 mod config;
+mod expected;
 mod family;
 mod judge;
 mod key;
 mod outcome;
 mod packet;
+mod plain;
 mod process;
 mod record;
+#[cfg(test)]
+mod twin;
+mod views;
 
 pub use balance::{Balanced, Balancer};
 pub use config::Config;

@@ -1,20 +1,22 @@
 //! From packets to flows.
 
 use super::Config;
-use super::family::{Flows, Shared};
-use super::judge::{Arrival, take};
+use super::batch::Need;
+use super::expected::expected;
+use super::family::{Flows, Shared, nanoseconds};
+use super::judge::{Arrival, Arrived, judge, take};
 use super::key::{Key, quoted_tuple, tuple};
 use super::outcome::{EndCause, Event, Sink, Tracked, Untracked};
 use super::packet::Transport;
-use super::record::Flow;
+use super::plain::Plain;
+
 use crate::fragments::{Defragmented, Defragmenter};
 use crate::named::Tally;
-use crate::reassembly::{Reassembler, Stream};
-use crate::tcp::{Anomaly, Connection};
+
 use arrayvec::ArrayVec;
-use scalebricks_tables::dhash::{ConfigError, DHash, Found, Key4, Key6, Records};
+use scalebricks_tables::dhash::{ConfigError, Found, Key4, Key6, Records};
 use scalebricks_types::{FiveTuple, HashSeed};
-use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_ip};
+use scalebricks_wire::{IpPacket, ParseError, ipv4_header_checksum_ok, parse_ip, protocol};
 use std::time::Duration;
 
 /// Packets that are looked up together.
@@ -41,16 +43,16 @@ pub struct Tables {
 /// Tracks flows. See the [module](super). One per core: a flow's packets of both directions must come to the same tracker.
 #[derive(Debug)]
 pub struct Tracker {
-    defragmenter: Defragmenter,
-    inner: Inner,
+    pub(super) defragmenter: Defragmenter,
+    pub(super) inner: Inner,
 }
 
 #[derive(Debug)]
-struct Inner {
-    v4: Flows<Key4>,
-    v6: Flows<Key6>,
-    shared: Shared,
-    untracked: Tally<Untracked>,
+pub(super) struct Inner {
+    pub(super) v4: Flows<Key4>,
+    pub(super) v6: Flows<Key6>,
+    pub(super) shared: Shared,
+    pub(super) untracked: Tally<Untracked>,
 }
 
 /// A packet of a batch.
@@ -62,6 +64,12 @@ pub struct Packet<'a> {
     pub zone: u16,
     /// When it came.
     pub now: Duration,
+}
+
+/// A packet of a batch whose headers were read, and its place in the lookups.
+enum Read<'a> {
+    Plain(Plain<'a>, usize),
+    Other(Result<IpPacket<'a>, ParseError>, Option<usize>),
 }
 
 impl Tracker {
@@ -76,14 +84,7 @@ impl Tracker {
             inner: Inner {
                 v4: Flows::new(config, secret, tables.v4)?,
                 v6: Flows::new(&v6, secret, tables.v6)?,
-                shared: Shared {
-                    config: *config,
-                    reassembler: config.reassembly.map(Reassembler::new),
-                    events: Tally::default(),
-                    ends: Tally::default(),
-                    anomalies: Tally::default(),
-                    serial: 0,
-                },
+                shared: Shared::new(config),
                 untracked: Tally::default(),
             },
         })
@@ -92,7 +93,8 @@ impl Tracker {
     /// Tracks the IP packet at the start of `bytes`; padding may follow it. `zone` keeps equal addresses of different
     /// networks apart. `sink` receives stream data that is due, and flows that end because of this packet.
     ///
-    /// Cost: one lookup, and the record's cache lines: one for any flow, three more for TCP.
+    /// Cost: one lookup, and the record's cache lines: one for any flow, two more for an expected TCP segment, three for
+    /// any other.
     ///
     /// # Errors
     /// [`Untracked`]: the packet belongs to no flow, or is not believed.
@@ -103,7 +105,10 @@ impl Tracker {
         now: Duration,
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
-        self.one(parse_ip(bytes), None, (zone, now), sink)
+        if let Some(plain) = Plain::read(bytes) {
+            return self.inner.plain(&plain, None, (zone, now), sink);
+        }
+        self.one(&parse_ip(bytes), None, (zone, now), sink)
     }
 
     /// Tracks a batch of packets, in order: the same as [`Self::track`] of each. The table's and the records' cache lines of
@@ -116,18 +121,37 @@ impl Tracker {
         mut done: impl FnMut(&mut Self, usize, Result<Tracked, Untracked>, &mut S),
     ) {
         for (at, packets) in packets.chunks(BATCH).enumerate() {
-            let parsed: ArrayVec<_, BATCH> = packets
-                .iter()
-                .map(|packet| {
-                    let parsed = parse_ip(packet.bytes);
-                    let asked = parsed.as_ref().ok().and_then(|parsed| self.inner.ask(parsed, packet.zone));
-                    (parsed, asked)
-                })
-                .collect();
-            self.inner.v4.look_up();
-            self.inner.v6.look_up();
-            for (place, (packet, (parsed, asked))) in packets.iter().zip(parsed).enumerate() {
-                let tracked = self.one(parsed, asked, (packet.zone, packet.now), sink);
+            let mut read: ArrayVec<Read<'_>, BATCH> = ArrayVec::new();
+            for packet in packets {
+                read.push(match Plain::read(packet.bytes) {
+                    Some(plain) => {
+                        let asked = self.inner.v4.ask(plain.key(packet.zone), plain.need());
+                        Read::Plain(plain, asked)
+                    }
+                    None => {
+                        let parsed = parse_ip(packet.bytes);
+                        let asked =
+                            parsed.as_ref().ok().and_then(|parsed| self.inner.ask(parsed, packet.zone));
+                        Read::Other(parsed, asked)
+                    }
+                });
+            }
+            self.inner.v4.look();
+            self.inner.v6.look();
+            for (place, (packet, read)) in packets.iter().zip(&read).enumerate() {
+                let arrival = (packet.zone, packet.now);
+                let tracked = match read {
+                    Read::Plain(plain, asked) => {
+                        self.inner.v4.keep_ahead(*asked);
+                        self.inner.plain(plain, Some(*asked), arrival, sink)
+                    }
+                    Read::Other(parsed, asked) => {
+                        if let (Some(at), Ok(packet)) = (asked, parsed) {
+                            self.inner.keep_ahead(packet, *at);
+                        }
+                        self.one(parsed, *asked, arrival, sink)
+                    }
+                };
                 done(self, at * BATCH + place, tracked, sink);
             }
             self.inner.v4.forget_batch();
@@ -168,15 +192,34 @@ impl Tracker {
         self.inner.counted(tracked)
     }
 
+    /// [`Self::track`] by the general parser and the full state machine.
+    #[cfg(test)]
+    pub(super) fn track_slowly(
+        &mut self,
+        bytes: &[u8],
+        zone: u16,
+        now: Duration,
+        sink: &mut impl Sink,
+    ) -> Result<Tracked, Untracked> {
+        self.inner.shared.twin.0 = true;
+        self.one(&parse_ip(bytes), None, (zone, now), sink)
+    }
+
+    /// Packets that were expected.
+    #[cfg(test)]
+    pub(super) const fn expected_packets(&self) -> u64 {
+        self.inner.shared.twin.1
+    }
+
     fn one(
         &mut self,
-        parsed: Result<IpPacket<'_>, ParseError>,
+        parsed: &Result<IpPacket<'_>, ParseError>,
         asked: Option<usize>,
         (zone, now): (u16, Duration),
         sink: &mut impl Sink,
     ) -> Result<Tracked, Untracked> {
         let tracked = match parsed {
-            Ok(packet) => self.any(&packet, asked, (zone, now), sink),
+            Ok(packet) => self.any(packet, asked, (zone, now), sink),
             Err(_) => Err(Untracked::MalformedIp),
         };
         self.inner.counted(tracked)
@@ -237,92 +280,6 @@ impl Tracker {
             v6.sweep(None, usize::MAX, shared, sink);
         }
     }
-
-    /// Flows now.
-    pub fn flows(&self) -> usize {
-        self.inner.v4.table.len() + self.inner.v6.table.len()
-    }
-
-    /// Young flows now: half-open connections, and flows without an answer.
-    pub const fn young_flows(&self) -> usize {
-        self.inner.v4.young + self.inner.v6.young
-    }
-
-    /// Counters of packets and flows.
-    pub const fn events(&self) -> &Tally<Event> {
-        &self.inner.shared.events
-    }
-
-    /// Packets that belong to no flow, by reason.
-    pub const fn untracked(&self) -> &Tally<Untracked> {
-        &self.inner.untracked
-    }
-
-    /// Ended flows by cause.
-    pub const fn ends(&self) -> &Tally<EndCause> {
-        &self.inner.shared.ends
-    }
-
-    /// Unusual segments.
-    pub const fn anomalies(&self) -> &Tally<Anomaly> {
-        &self.inner.shared.anomalies
-    }
-
-    /// Fragments.
-    pub const fn defragmenter(&self) -> &Defragmenter {
-        &self.defragmenter
-    }
-
-    /// Streams, if they are reassembled.
-    pub const fn reassembler(&self) -> Option<&Reassembler> {
-        self.inner.shared.reassembler.as_ref()
-    }
-
-    /// The record of a flow.
-    pub fn flow(&self, tracked: &Tracked) -> &Flow {
-        let Inner { v4, v6, .. } = &self.inner;
-        match tracked.family {
-            Family::V4 => v4.flow(tracked.record),
-            Family::V6 => v6.flow(tracked.record),
-        }
-    }
-
-    /// The ends of a flow, as in its first packet; `None` if it has ended.
-    pub fn tuple(&self, tracked: &Tracked) -> Option<FiveTuple> {
-        let Inner { v4, v6, .. } = &self.inner;
-        match tracked.family {
-            Family::V4 => v4.table.key(tracked.record).map(Key::tuple),
-            Family::V6 => v6.table.key(tracked.record).map(Key::tuple),
-        }
-    }
-
-    /// The connection of a TCP flow; a default one of other flows.
-    pub fn connection(&self, tracked: &Tracked) -> &Connection {
-        let Inner { v4, v6, .. } = &self.inner;
-        match tracked.family {
-            Family::V4 => &v4.tcp(tracked.record).connection,
-            Family::V6 => &v6.tcp(tracked.record).connection,
-        }
-    }
-
-    /// The streams of a TCP flow by direction; those of other flows are empty.
-    pub fn streams(&self, tracked: &Tracked) -> &[Stream; 2] {
-        let Inner { v4, v6, .. } = &self.inner;
-        match tracked.family {
-            Family::V4 => &v4.tcp(tracked.record).streams,
-            Family::V6 => &v6.tcp(tracked.record).streams,
-        }
-    }
-
-    /// The table of IPv4 flows, for the caller's arrays.
-    pub const fn table_v4(&mut self) -> &mut DHash<Key4> {
-        &mut self.inner.v4.table
-    }
-
-    /// The table of IPv6 flows, for the caller's arrays.
-    pub const fn table_v6(&mut self) -> &mut DHash<Key6> {
-        &mut self.inner.v6.table
-    }
 }
 
 impl Inner {
@@ -346,10 +303,46 @@ impl Inner {
             return None;
         }
         let tuple = tuple(ip, parsed.l4());
+        let need = if ip.protocol == protocol::TCP { Need::All } else { Need::Flow };
         match Key4::of_tuple(&tuple, zone) {
-            Some(key) => Some(self.v4.ask(key)),
-            None => Key6::of_tuple(&tuple, zone).map(|key| self.v6.ask(key)),
+            Some(key) => Some(self.v4.ask(key, need)),
+            None => Key6::of_tuple(&tuple, zone).map(|key| self.v6.ask(key, need)),
         }
+    }
+
+    /// Fetches what this packet of the batch and the next ones need.
+    fn keep_ahead(&mut self, packet: &IpPacket<'_>, asked: usize) {
+        if packet.summary.is_ipv4() {
+            self.v4.keep_ahead(asked);
+        } else {
+            self.v6.keep_ahead(asked);
+        }
+    }
+
+    /// A packet of the usual form.
+    #[inline(always)]
+    fn plain(
+        &mut self,
+        plain: &Plain<'_>,
+        asked: Option<usize>,
+        (zone, now): (u16, Duration),
+        sink: &mut impl Sink,
+    ) -> Result<Tracked, Untracked> {
+        let Self { v4, shared, .. } = self;
+        if shared.config.verify_checksums
+            && let Err(untracked) = plain.verify()
+        {
+            return self.counted(Err(untracked));
+        }
+        let (segment, payload, bytes) = (&plain.segment(), plain.payload(), plain.len());
+        let arrived = Arrived { segment, payload, bytes, now, now_ns: nanoseconds(now) };
+        let found = v4.find(|| plain.key(zone), asked);
+        let tracked = found.and_then(|found| expected(v4, found, Family::V4, &arrived, shared, sink));
+        let tracked = match tracked {
+            Some(tracked) => Ok(tracked),
+            None => judge(v4, (&plain.key(zone), asked), found, Family::V4, &arrived, shared, sink),
+        };
+        self.counted(tracked)
     }
 
     fn packet(

@@ -1,8 +1,9 @@
 //! What flows have.
 
-use crate::reassembly::Stream;
+use crate::reassembly::{HOT_FIELDS, Stream};
 use crate::tcp::Connection;
 use crate::{simple, tcp};
+use scalebricks_tables::dhash::Direction;
 use scalebricks_wire::protocol;
 
 /// The record of a flow, whatever its protocol: one cache line.
@@ -39,16 +40,37 @@ impl Flow {
     }
 }
 
-/// What a TCP flow has besides: three cache lines.
+/// What a TCP flow has besides: three cache lines, of which an expected segment needs [two](EXPECTED_LINES).
 #[repr(C, align(64))]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TcpFlow {
     pub(super) connection: Connection,
+    /// Puts the hot fields of both streams into the last line.
+    unused: [u64; 1],
     /// By direction.
     pub(super) streams: [Stream; 2],
 }
 
-const _: () = assert!(size_of::<TcpFlow>() == 192, "three cache lines");
+/// The lines that an expected segment needs: the sides of the connection, and the hot fields of the streams.
+pub(super) const EXPECTED_LINES: [usize; 2] = [0, 2];
+
+const _: () = {
+    const STREAMS: usize = std::mem::offset_of!(TcpFlow, streams);
+    const LAST: usize = EXPECTED_LINES[1] * 64;
+    assert!(size_of::<TcpFlow>() == 192, "three cache lines");
+    assert!(STREAMS + HOT_FIELDS.start >= LAST, "the hot fields of the first stream begin in the last line");
+    assert!(STREAMS + size_of::<Stream>() + HOT_FIELDS.end <= LAST + 64, "those of the second end there");
+};
+
+/// The streams of a direction and of the other one.
+#[inline(always)]
+pub(super) const fn seen_from(direction: Direction, streams: &mut [Stream; 2]) -> (&mut Stream, &mut Stream) {
+    let [forward, reverse] = streams;
+    match direction {
+        Direction::Forward => (forward, reverse),
+        Direction::Reverse => (reverse, forward),
+    }
+}
 
 /// State of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,8 +26,9 @@ impl<K: FlowKey> DHash<K> {
         assert_eq!(keys.len(), found.len(), "one answer per key");
         for (keys, found) in keys.chunks(UNIT).zip(found.chunks_mut(UNIT)) {
             let mut hashes = [FlowHash::default(); UNIT];
-            self.hash_unit(keys, &mut hashes);
-            compare::run(self.isa, FindUnit { table: self, keys, hashes: &hashes, found });
+            let hashes = &mut hashes[..keys.len()];
+            let buckets = self.hash_unit(keys, hashes);
+            compare::run(self.isa, FindUnit { table: self, keys, hashes, buckets: &buckets, found });
         }
     }
 
@@ -40,8 +41,8 @@ impl<K: FlowKey> DHash<K> {
         assert_eq!(keys.len(), found.len(), "one answer per key");
         for ((keys, hashes), found) in keys.chunks(UNIT).zip(hashes.chunks(UNIT)).zip(found.chunks_mut(UNIT))
         {
-            self.prefetch_buckets(hashes);
-            compare::run(self.isa, FindUnit { table: self, keys, hashes, found });
+            let buckets = self.prefetch_buckets(hashes);
+            compare::run(self.isa, FindUnit { table: self, keys, hashes, buckets: &buckets, found });
         }
     }
 
@@ -60,8 +61,9 @@ impl<K: FlowKey> DHash<K> {
     pub fn find_or_add_batch(&mut self, keys: &[K], added: &mut [Result<Added, AddError>]) {
         let mut hashes = [FlowHash::default(); UNIT];
         assert!(keys.len() <= UNIT, "{} keys in a batch of at most {UNIT}", keys.len());
-        self.hash_unit(keys, &mut hashes);
-        self.find_or_add_unit(keys, &hashes[..keys.len()], added);
+        let hashes = &mut hashes[..keys.len()];
+        self.hasher.hash_batch(keys, hashes);
+        self.find_or_add_unit(keys, hashes, added);
     }
 
     /// [`Self::find_or_add_batch`] with the hashes that [`Self::hash`] gives.
@@ -76,7 +78,6 @@ impl<K: FlowKey> DHash<K> {
     ) {
         assert!(keys.len() <= UNIT, "{} keys in a batch of at most {UNIT}", keys.len());
         assert_eq!(keys.len(), hashes.len(), "one hash per key");
-        self.prefetch_buckets(hashes);
         self.find_or_add_unit(keys, hashes, added);
     }
 
@@ -85,7 +86,8 @@ impl<K: FlowKey> DHash<K> {
         self.grow_for(keys.len());
         let mut found = [None; UNIT];
         let found = &mut found[..keys.len()];
-        compare::run(self.isa, FindUnit { table: &*self, keys, hashes, found });
+        let buckets = self.prefetch_buckets(hashes);
+        compare::run(self.isa, FindUnit { table: &*self, keys, hashes, buckets: &buckets, found });
         for (((key, &hash), found), added) in keys.iter().zip(hashes).zip(found).zip(added) {
             // An earlier packet of the unit may have added the session.
             *added = match found.or_else(|| self.find_hashed(key, hash)) {
@@ -95,23 +97,37 @@ impl<K: FlowKey> DHash<K> {
         }
     }
 
+    /// Hashes a unit's keys, and prefetches their buckets, whose numbers it returns.
     #[inline(always)]
-    fn hash_unit(&self, keys: &[K], hashes: &mut [FlowHash; UNIT]) {
-        for (key, hash) in keys.iter().zip(hashes) {
-            *hash = self.hash(key);
-            self.prefetch_bucket(*hash);
-        }
-    }
-
-    fn prefetch_buckets(&self, hashes: &[FlowHash]) {
-        for &hash in hashes {
-            self.prefetch_bucket(hash);
-        }
+    fn hash_unit(&self, keys: &[K], hashes: &mut [FlowHash]) -> [u32; UNIT] {
+        self.hasher.hash_batch(keys, hashes);
+        self.prefetch_buckets(hashes)
     }
 
     #[inline(always)]
-    fn prefetch_bucket(&self, hash: FlowHash) {
-        prefetch_item(&self.lines, self.place.bucket(hash));
+    fn prefetch_buckets(&self, hashes: &[FlowHash]) -> [u32; UNIT] {
+        let mut buckets = [0; UNIT];
+        for (bucket, &hash) in buckets.iter_mut().zip(hashes) {
+            *bucket = self.prefetch_bucket(hash);
+        }
+        buckets
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_bucket(&self, hash: FlowHash) -> u32 {
+        let bucket = self.place.bucket(hash);
+        prefetch_item(&self.lines, bucket);
+        bucket as u32 // below 2^28
+    }
+
+    /// The first of these slots in the order of a search; there is one.
+    #[inline(always)]
+    pub(super) fn first_of(&self, slots: u32, hash: FlowHash) -> usize {
+        if slots & (slots - 1) == 0 {
+            return slots.trailing_zeros() as usize;
+        }
+        let start = self.start(hash);
+        first_slot(in_order(slots, start), start)
     }
 }
 
@@ -120,6 +136,7 @@ struct FindUnit<'a, K> {
     table: &'a DHash<K>,
     keys: &'a [K],
     hashes: &'a [FlowHash],
+    buckets: &'a [u32; UNIT],
     found: &'a mut [Option<Found>],
 }
 
@@ -128,15 +145,16 @@ impl<K: FlowKey> Work for FindUnit<'_, K> {
 
     #[inline(always)]
     fn run<C: Compare>(self) {
-        let Self { table, keys, hashes, found } = self;
+        let Self { table, keys, hashes, buckets, found } = self;
         let mut candidates = [NO_CANDIDATE; UNIT];
-        for (candidate, &hash) in candidates.iter_mut().zip(&hashes[..keys.len()]) {
-            let (bucket, start) = (table.place.bucket(hash), table.start(hash));
-            let equal = in_order(table.candidates::<C>(bucket, hash), start);
+        let packets = candidates.iter_mut().zip(&hashes[..keys.len()]).zip(buckets);
+        for ((candidate, &hash), &bucket) in packets {
+            let bucket = bucket as usize;
+            let equal = table.candidates::<C>(bucket, hash);
             if equal == 0 {
                 prefetch_item(&table.heads, bucket);
             } else {
-                let record = slot_record(bucket, first_slot(equal, start));
+                let record = slot_record(bucket, table.first_of(equal, hash));
                 prefetch_item(&table.keys, record.at());
                 *candidate = record.get();
             }

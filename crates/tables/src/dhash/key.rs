@@ -2,7 +2,9 @@
 #![allow(unsafe_code, reason = "keys are made of words, which may be zero")]
 
 use super::signature::{Address, keyed_pair, keyed_quintet};
+use crate::hashing::{PAIRS, hash_pairs};
 use crate::huge::Zeroable;
+use crate::isa::AvailableIsa;
 use scalebricks_types::{FiveTuple, KeyHasher};
 use std::fmt::{self, Debug};
 use std::hash::Hash;
@@ -79,7 +81,23 @@ pub trait FlowKey: Copy + Eq + Hash + Debug + Send + Sync + Zeroable + 'static {
 
     /// The keyed hash of the session: equal for both directions.
     fn keyed_hash(&self, hasher: &KeyHasher) -> u64;
+
+    /// The keyed hashes of up to 16 sessions, by the vector unit where it can; those behind the last key are of no meaning.
+    #[doc(hidden)]
+    #[inline]
+    fn keyed_hashes(keys: &[Self], hasher: &KeyHasher, _: HashIsa) -> [u64; PAIRS] {
+        let mut hashes = [0; PAIRS];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = key.keyed_hash(hasher);
+        }
+        hashes
+    }
 }
+
+/// The instructions that hashes are computed with.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct HashIsa(pub(super) AvailableIsa);
 
 /// A key with IPv4 addresses: 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -247,6 +265,15 @@ impl FlowKey for Key4 {
     #[inline(always)]
     fn keyed_hash(&self, hasher: &KeyHasher) -> u64 {
         keyed_pair(hasher, self.canonical().0)
+    }
+
+    #[inline]
+    fn keyed_hashes(keys: &[Self], hasher: &KeyHasher, isa: HashIsa) -> [u64; PAIRS] {
+        let mut words = [[0; 2]; PAIRS];
+        for (words, key) in words.iter_mut().zip(keys) {
+            *words = key.canonical().0;
+        }
+        hash_pairs(hasher, isa.0, &words, keys.len())
     }
 }
 

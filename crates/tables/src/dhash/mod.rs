@@ -29,6 +29,7 @@
 //!
 //! | call | lines |
 //! |---|---|
+//! | [look](DHash::look), note, find: three steps of a batch | as find |
 //! | find, session in a slot (99.4 % of sessions) | the bucket, the key |
 //! | find, session in a list | the bucket, the head, and an entry and a key per entry up to its own |
 //! | find, absent | the bucket, the head; a list where there is one (one bucket in 34) |
@@ -100,6 +101,7 @@ mod config;
 mod crc32c;
 mod growth;
 mod key;
+mod look;
 mod memory;
 mod placement;
 mod pool;
@@ -115,6 +117,7 @@ mod tests;
 pub use compare::SLOTS;
 pub use config::{Config, ConfigError, GROWING_MEAN_SESSIONS, Growth, MAX_RECORDS, MEAN_SESSIONS, Pool};
 pub use key::{Direction, FlowKey, Key4, Key6};
+pub use look::Look;
 pub use memory::Memory;
 pub use probe::Probe;
 pub use records::{Cells, Column, Record, Records, StartedRecords};

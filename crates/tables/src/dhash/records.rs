@@ -5,7 +5,9 @@
 //! deleted, all its values become `T::default()`.
 //!
 //! Cost: one access to an array is one bounds check and one read of memory. Values of 64 bytes or less that should
-//! not cross cache lines need an alignment (`#[repr(align(64))]`).
+//! not cross cache lines need an alignment (`#[repr(align(64))]`). Arrays of 2 MiB and more lie on huge pages where the
+//! system grants them.
+#![allow(unsafe_code, reason = "the type of an array is known from its column: see SAFETY")]
 
 use super::config::ConfigError;
 use std::any::Any;
@@ -78,12 +80,22 @@ pub struct Cells<T> {
 }
 
 impl<T> Cells<T> {
-    /// Prefetches a record's value, for a read or write soon.
+    /// Prefetches the first cache line of a record's value, for a read or write soon.
     #[inline(always)]
     pub fn prefetch(&self, record: Record) {
-        match record.0.checked_sub(self.pool_start) {
-            None => crate::prefetch::prefetch_item(&self.slots, record.at()),
-            Some(entry) => crate::prefetch::prefetch_item(&self.pool, entry as usize),
+        self.prefetch_lines(record, [0]);
+    }
+
+    /// Prefetches these cache lines of a record's value, counted from its start: for values of several lines, of which few
+    /// are needed.
+    #[inline(always)]
+    pub fn prefetch_lines<const N: usize>(&self, record: Record, lines: [usize; N]) {
+        let (items, at) = match record.0.checked_sub(self.pool_start) {
+            None => (&self.slots, record.at()),
+            Some(entry) => (&self.pool, entry as usize),
+        };
+        for line in lines {
+            crate::prefetch::prefetch_line_of(items, at, line);
         }
     }
 }
@@ -122,14 +134,12 @@ pub(super) struct Extent {
 }
 
 /// What a table does to an array of any type.
-trait AnyCells: Send + Sync {
+trait AnyCells: Any + Send + Sync {
     fn resize(&mut self, extent: Extent);
     fn shift(&mut self, from: Record, to: Record);
     fn clear(&mut self, record: Record);
     fn bytes(&self) -> usize;
     fn reserved_bytes(&self) -> usize;
-    fn as_any(&self) -> &dyn Any;
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 impl<T: Default + Send + Sync + 'static> AnyCells for Cells<T> {
@@ -153,14 +163,6 @@ impl<T: Default + Send + Sync + 'static> AnyCells for Cells<T> {
     fn reserved_bytes(&self) -> usize {
         (self.slots.capacity() + self.pool.capacity()) * size_of::<T>()
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 /// An array that reserves address space for the table's maximum, so that growth never copies it.
@@ -169,6 +171,7 @@ fn cells<T: Default + 'static>(extent: Extent) -> Result<Cells<T>, ConfigError> 
         let mut items = Vec::new();
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         items.try_reserve_exact(len).map_err(|_| ConfigError::OutOfMemory { bytes })?;
+        crate::huge::advise(&items);
         Ok(items)
     };
     // `Config::check` has bounded the numbers of records.
@@ -236,8 +239,15 @@ impl StartedRecords {
     /// If other `Records` reserved the column.
     #[inline]
     pub fn column<T: 'static>(&self, column: Column<T>) -> &Cells<T> {
-        let cells = (column.of == self.0.id).then(|| self.0.cells[column.index].as_any().downcast_ref());
-        cells.flatten().unwrap_or_else(|| foreign(column))
+        match self.0.cells.get(column.index) {
+            Some(cells) if column.of == self.0.id => {
+                debug_assert!((&**cells as &dyn Any).is::<Cells<T>>(), "{column:?} has another type");
+                // SAFETY: only `reserve::<T>` makes a `Column<T>`. It gives it the number of these records, which is unique,
+                // and the place of the array of `T` that `start` makes there. So the array has this type.
+                unsafe { &*std::ptr::from_ref(&**cells).cast::<Cells<T>>() }
+            }
+            _ => foreign(column),
+        }
     }
 
     /// An array, to write. Take it once for a batch of packets.
@@ -246,8 +256,42 @@ impl StartedRecords {
     /// If other `Records` reserved the column.
     #[inline]
     pub fn column_mut<T: 'static>(&mut self, column: Column<T>) -> &mut Cells<T> {
-        let cells = (column.of == self.0.id).then(|| self.0.cells[column.index].as_any_mut().downcast_mut());
-        cells.flatten().unwrap_or_else(|| foreign(column))
+        match self.0.cells.get_mut(column.index) {
+            Some(cells) if column.of == self.0.id => {
+                debug_assert!((&**cells as &dyn Any).is::<Cells<T>>(), "{column:?} has another type");
+                // SAFETY: as in `column`, and the borrow is exclusive.
+                unsafe { &mut *std::ptr::from_mut(&mut **cells).cast::<Cells<T>>() }
+            }
+            _ => foreign(column),
+        }
+    }
+
+    /// Two different arrays, to write to both.
+    ///
+    /// # Panics
+    /// If other `Records` reserved the columns, or if they are the same.
+    #[inline]
+    pub fn two_columns_mut<T: 'static, U: 'static>(
+        &mut self,
+        (first, second): (Column<T>, Column<U>),
+    ) -> (&mut Cells<T>, &mut Cells<U>) {
+        if first.of != self.0.id || second.of != self.0.id {
+            foreign(first);
+        }
+        match self.0.cells.get_disjoint_mut([first.index, second.index]) {
+            Ok([cells, others]) => {
+                debug_assert!((&**cells as &dyn Any).is::<Cells<T>>(), "{first:?} has another type");
+                debug_assert!((&**others as &dyn Any).is::<Cells<U>>(), "{second:?} has another type");
+                // SAFETY: as in `column`. The two arrays differ, and both borrows are exclusive.
+                unsafe {
+                    (
+                        &mut *std::ptr::from_mut(&mut **cells).cast::<Cells<T>>(),
+                        &mut *std::ptr::from_mut(&mut **others).cast::<Cells<U>>(),
+                    )
+                }
+            }
+            Err(_) => foreign(first),
+        }
     }
 
     pub(super) fn resize(&mut self, extent: Extent) {
@@ -277,5 +321,5 @@ impl StartedRecords {
 #[cold]
 #[inline(never)]
 fn foreign<T>(column: Column<T>) -> ! {
-    unreachable!("{column:?} belongs to other records")
+    unreachable!("{column:?} belongs to other records, or is asked for twice")
 }

@@ -1,9 +1,9 @@
 //! Expiry: a hand goes round all records, a bounded number per call.
 
-use super::compare::SLOTS;
+use super::compare::{self, SLOTS};
 use super::key::FlowKey;
 use super::records::{Record, StartedRecords};
-use super::table::{DHash, slot_record};
+use super::table::{DHash, Equal, slot_record};
 
 /// Where the hand is: at a slot, or behind all slots at an entry of the pool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,34 +48,61 @@ impl<K: FlowKey> DHash<K> {
     /// order of the hand.
     pub fn sweep(&mut self, budget: usize, mut keep: impl FnMut(Swept<'_, K>) -> bool) -> SweepStats {
         let mut stats = SweepStats::default();
-        for _ in 0..budget {
-            let record = if self.hand.slot < self.buckets() * SLOTS {
-                let record = slot_record(self.hand.slot / SLOTS, self.hand.slot % SLOTS);
-                self.is_used(record).then_some(record)
+        let mut left = budget;
+        while left > 0 {
+            let slots = self.buckets() * SLOTS;
+            if self.hand.slot < slots {
+                let (bucket, slot) = (self.hand.slot / SLOTS, self.hand.slot % SLOTS);
+                let span = left.min(SLOTS - slot);
+                let mut used = self.used_slots(bucket) >> slot & ((1 << span) - 1);
+                let mut passed = span;
+                while used != 0 {
+                    let skipped = used.trailing_zeros() as usize;
+                    used &= used - 1;
+                    if self.pass(slot_record(bucket, slot + skipped), &mut keep, &mut stats) {
+                        // The hand stays at this slot, and the pass counts.
+                        (passed, left) = (skipped, left - 1);
+                        break;
+                    }
+                }
+                self.hand.slot += passed;
+                left -= passed;
             } else if self.hand.entry < self.pool.len() {
-                self.pool.record_of(self.hand.entry)
+                left -= 1;
+                if let Some(record) = self.pool.record_of(self.hand.entry) {
+                    self.pass(record, &mut keep, &mut stats);
+                }
+                self.hand.entry += 1;
             } else {
                 self.hand = Hand::default();
                 stats.is_round_complete = true;
                 break;
-            };
-            if let Some(record) = record {
-                stats.visited += 1;
-                let key = &self.keys[record.at()];
-                if !keep(Swept { record, key, records: &mut self.records }) {
-                    self.delete(record);
-                    stats.removed += 1;
-                    if self.is_used(record) {
-                        continue; // promoted into this slot
-                    }
-                }
-            }
-            if self.hand.slot < self.buckets() * SLOTS {
-                self.hand.slot += 1;
-            } else {
-                self.hand.entry += 1;
             }
         }
         stats
+    }
+
+    /// One bit per slot: set if it has a session.
+    #[inline]
+    fn used_slots(&self, bucket: usize) -> u32 {
+        !compare::run(self.isa, Equal { line: &self.lines[bucket], signature: 0 }) & 0xFFFF
+    }
+
+    /// Asks whether to keep a session. Returns whether its record has another one now, promoted into its slot.
+    #[inline(always)]
+    fn pass(
+        &mut self,
+        record: Record,
+        keep: &mut impl FnMut(Swept<'_, K>) -> bool,
+        stats: &mut SweepStats,
+    ) -> bool {
+        stats.visited += 1;
+        let key = &self.keys[record.at()];
+        if keep(Swept { record, key, records: &mut self.records }) {
+            return false;
+        }
+        self.delete(record);
+        stats.removed += 1;
+        self.is_promoting && self.is_used(record)
     }
 }

@@ -165,7 +165,15 @@ impl<K: FlowKey> DHash<K> {
     /// [`AddError`] if there is neither a slot nor an entry.
     #[inline]
     pub fn find_or_add(&mut self, key: &K) -> Result<Added, AddError> {
-        let hash = self.hash(key);
+        self.find_or_add_hashed(key, self.hash(key))
+    }
+
+    /// [`Self::find_or_add`] with the hash that [`Self::hash`] gives.
+    ///
+    /// # Errors
+    /// As for [`Self::find_or_add`].
+    #[inline]
+    pub fn find_or_add_hashed(&mut self, key: &K, hash: FlowHash) -> Result<Added, AddError> {
         if let Some(Found { record, direction }) = self.find_hashed(key, hash) {
             return Ok(Added { record, direction, is_new: false });
         }
@@ -288,10 +296,12 @@ impl<K: FlowKey> DHash<K> {
     }
 
     /// The key of a session, as its first packet had it; `None` if the record is unused.
+    #[inline]
     pub fn key(&self, record: Record) -> Option<&K> {
         self.is_used(record).then(|| &self.keys[record.at()])
     }
 
+    #[inline]
     pub(super) fn is_used(&self, record: Record) -> bool {
         if let Some(entry) = record.at().checked_sub(self.max_slots()) {
             return self.pool.record_of(entry).is_some();

@@ -1,6 +1,6 @@
 //! The whole stack: Tables I and III, Figures 6 and 7.
 
-use super::paper::{CLOCK_GHZ, STACK_BY_CORES, STAGE_CYCLES, TABLE_1_SHARES};
+use super::paper::{CLOCK_GHZ, SIGNATURES, STACK_BY_CORES, STAGE_CYCLES, TABLE_1_SHARES};
 use crate::bench_run::BenchRun;
 use crate::dhash::{
     CHAINED, DHASH, ONE_CORE, PACKETS_ALONE, PIPELINE, STACK, STAGE, STAGES, TABLE_1, TABLE_1_ROWS, TWO_CORES,
@@ -10,6 +10,7 @@ use crate::row::{Metric, Row, SelectRows};
 use crate::sheet::Sheet;
 use scalebricks_plan::flows::{Costs, plan};
 use scalebricks_report::exhibit::PageTable;
+use scalebricks_tables::dhash::Signature;
 
 /// The least rate of the whole stack, Mpps.
 pub(super) const LEAST_MPPS: f64 = 10.0;
@@ -20,16 +21,18 @@ pub(super) fn show(bench: &mut BenchRun<'_>, rows: &[Row]) {
     bench.add_table(table_1(rows));
     bench.add_table(table_3(rows));
     bench.add_table(by_cores(rows));
+    bench.add_table(by_signature(rows));
 }
 
 /// The whole stack on one core with so many sessions.
 pub(super) fn one_core(rows: &[Row], sessions: u64) -> Option<&Row> {
     let mut found = rows.iter().structure(STACK).keys(sessions);
-    found.find(|row| row.case.is_variant(ONE_CORE))
+    found.find(|row| row.case.is_variant(ONE_CORE) && row.case.format.is_none())
 }
 
 fn rates(rows: &[Row]) -> PageTable {
     let one_core = rows.iter().structure(STACK).filter(|row| row.case.is_variant(ONE_CORE));
+    let one_core = one_core.filter(|row| row.case.format.is_none());
     Sheet::new("dhash-stack", one_core)
         .column("sessions", |row| row.case.keys)
         .column("Mpps, 1 core", |row| millions(Some(row)))
@@ -39,6 +42,22 @@ fn rates(rows: &[Row]) -> PageTable {
 
 fn stage<'r>(rows: &'r [Row], name: &str) -> Option<&'r Row> {
     rows.iter().structure(STAGE).find(|row| row.case.is_variant(name))
+}
+
+/// Figure 7: the whole stack by signature.
+fn by_signature(rows: &[Row]) -> PageTable {
+    let of = |name: &str| rows.iter().structure(STACK).find(|row| row.case.format == Some(name));
+    let number = |name: &str| SIGNATURES.iter().find(|one| one.1 == name).map(|one| one.0);
+    Sheet::new("dhash-figure-7", Signature::ALL.map(Signature::name))
+        .column("signature", |name| *name)
+        .column("in the paper", |name| number(name).map_or_else(String::new, |number| number.to_string()))
+        .column("sessions", |name| of(name).map_or_else(String::new, |row| row.case.keys.to_string()))
+        .column("Mpps, 1 core", |name| millions(of(name)))
+        .column("ns per packet", |name| {
+            of(name).map_or_else(String::new, |row| format!("{:.1}", 1e9 / row.median))
+        })
+        .column("paper, Mpps", |_| "Not known: a picture")
+        .into()
 }
 
 /// Time of a lookup alone.
@@ -111,7 +130,9 @@ fn by_cores(rows: &[Row]) -> PageTable {
     let heads = ["cores", "Mpps", "how", "run to completion, Mpps", "how", "paper, Mpps"];
     let mut table = PageTable::new("dhash-cores", &heads);
     let Some(costs) = costs(rows) else { return table };
-    let measured = |variant: &str| rows.iter().structure(STACK).find(|row| row.case.is_variant(variant));
+    let of_all = |row: &&Row| row.case.format.is_none();
+    let measured =
+        |variant: &str| rows.iter().structure(STACK).filter(of_all).find(|row| row.case.is_variant(variant));
     let sessions = rows.iter().structure(STAGE).map(|row| row.case.keys).max().unwrap_or(0);
     let of = |row: Option<&Row>, bound: f64| {
         row.map_or_else(

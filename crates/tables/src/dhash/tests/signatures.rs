@@ -44,6 +44,29 @@ fn address() -> impl Strategy<Value = u128> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_batch_has_the_hashes_of_its_keys(ends in prop::collection::vec((address(), address(), any::<u16>(), any::<u16>()), 0..40)) {
+        fn compare<K: FlowKey>(keys: &[K]) {
+            for (signature, isa) in Signature::ALL.into_iter().flat_map(|one| Isa::available().map(move |isa| (one, isa))) {
+                let hasher = FlowHasher::with_isa(signature, SECRET, isa);
+                let mut hashes = vec![FlowHash::default(); keys.len() + 1];
+                hasher.hash_batch(keys, &mut hashes);
+                for (key, hash) in keys.iter().zip(&hashes) {
+                    assert_eq!(hasher.hash(key), *hash, "{key:?}, {signature:?}, {isa}");
+                }
+                assert_eq!(hashes.last(), Some(&FlowHash::default()), "behind the last key");
+            }
+        }
+        let of4 = |&(s, d, sp, dp): &(u128, u128, u16, u16)| Key4::new((s as u32).into(), (d as u32).into(), 6, sp, dp, 1);
+        let of6 = |&(s, d, sp, dp): &(u128, u128, u16, u16)| Key6::new(s.into(), d.into(), 6, sp, dp, 1);
+        compare(&ends.iter().map(of4).collect::<Vec<_>>());
+        compare(&ends.iter().map(of6).collect::<Vec<_>>());
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
