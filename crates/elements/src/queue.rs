@@ -3,7 +3,7 @@
 use crate::shared_names::drops;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream, element,
+    Bursts, Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream, element,
 };
 use scalebricks_io::{Burst, PacketBuf};
 use std::collections::VecDeque;
@@ -11,7 +11,10 @@ use std::collections::VecDeque;
 element! {
     /// Stores packets first in, first out, until they are pulled. Metadata is stored too; columns are not.
     pub struct Queue<P> as "Queue" { waiting: VecDeque<(P, Meta)>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
-    inputs { push "in": "Packets to store.", }
+    inputs {
+        push "in": "Packets to store.",
+        burst "bursts" [Optional]: "The same, passed by value. Those of a turn are stored before the others.",
+    }
     outputs { pull "out": "The same, in order.", }
     fresh { "out", }
     params QueueParams {
@@ -99,6 +102,20 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
         self.note(out);
     }
 
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        bursts.each(|chunk| {
+            let room = self.capacity.saturating_sub(self.waiting.len()).min(chunk.packets.len());
+            self.waiting.reserve(room);
+            for packet in chunk.packets.drain(..room) {
+                self.waiting.push_back((packet, Meta::default()));
+            }
+            self.dropped += chunk.packets.len() as u64;
+            chunk.packets.drain(..).for_each(|packet| out.drop_packet(packet, Self::FULL, frame));
+        });
+        self.high = self.high.max(self.waiting.len());
+        self.note(out);
+    }
+
     fn held(&self) -> usize {
         self.waiting.len()
     }
@@ -120,7 +137,10 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
     ) -> Option<usize> {
         let came = want.min(self.waiting.len()).min(into.remaining_capacity());
         if came > 0 {
-            into.extend(self.waiting.drain(..came).map(|(packet, _)| packet));
+            for _ in 0..came {
+                let Some((packet, _)) = self.waiting.pop_front() else { break };
+                into.push(packet);
+            }
             self.note(out);
         }
         Some(came)
@@ -143,8 +163,9 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
 #[cfg(test)]
 mod tests {
     use crate::rig::Rig;
-    use scalebricks_graph::Builder;
-    use scalebricks_io::Packet;
+    use crate::test_environment::TestEnvironment;
+    use scalebricks_graph::{Builder, Clock};
+    use scalebricks_io::{Packet, Pool};
 
     fn fill(queue: &'static [&str], unqueue: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
@@ -177,6 +198,34 @@ mod tests {
             (vec![2, 3, 4], [0, 3, 1, 4], "2".into())
         );
         assert!(rig.write("q", "capacity", "-1").is_err());
+    }
+
+    #[test]
+    fn packets_by_value_are_stored_before_the_others_of_a_turn() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("f", "FromDevice", &["eth0", "BURST 63"]).declare("q", "Queue", &["64"]);
+            builder.declare("u", "Unqueue", &["BURST 100"]);
+            builder.chain(&["in", "q", "u", "out0"]).connect("f", 0, "q", 1);
+        });
+        let mut outside = TestEnvironment::new(Clock::Wall);
+        let (mut far, mut pool) = (outside.receives("eth0", 100), Pool::new(100, 100).unwrap());
+        rig.open(&mut outside).unwrap();
+        (0..75).for_each(|n| far.send(pool.packet(&[n]).unwrap()).unwrap());
+        rig.send([[200], [201]]);
+        rig.turn();
+        let mut got = rig.heads(0);
+        rig.turn();
+        got.extend(rig.heads(0));
+        rig.turn();
+        got.extend(rig.heads(0));
+        assert_eq!(got, (0..63).chain([200]).chain(63..75).collect::<Vec<u8>>());
+        let read = ["packets", "drops", "queue_full", "highwater_length", "length_now"];
+        assert_eq!(read.map(|name| rig.number("q", name)), [77, 1, 1, 64, 0]);
+        rig.write("q", "capacity", "3").unwrap();
+        (0..5).for_each(|n| far.send(pool.packet(&[n]).unwrap()).unwrap());
+        rig.turn();
+        rig.turn();
+        assert_eq!((rig.heads(0), rig.number("q", "queue_full")), (vec![0, 1, 2], 3));
     }
 
     #[test]
