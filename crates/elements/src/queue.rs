@@ -1,16 +1,16 @@
 //! `Queue`.
 
 use crate::shared_names::drops;
+use crate::stored::Stored;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
     Bursts, Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream, element,
 };
 use scalebricks_io::{Burst, PacketBuf};
-use std::collections::VecDeque;
 
 element! {
     /// Stores packets first in, first out, until they are pulled. Metadata is stored too; columns are not.
-    pub struct Queue<P> as "Queue" { waiting: VecDeque<(P, Meta)>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
+    pub struct Queue<P> as "Queue" { stored: Stored<P>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
     inputs {
         push "in": "Packets to store.",
         burst "bursts" [Optional]: "The same, passed by value. Those of a turn are stored before the others.",
@@ -36,15 +36,15 @@ element! {
         write SET_CAPACITY = "capacity": "Sets the capacity; packets already stored stay.",
     }
     hooks { Pressure, }
-    keeps { waiting, high, dropped, }
+    keeps { stored, high, dropped, }
 }
 
 impl<P> Queue<P> {
     fn note(&self, out: &mut Out<'_>) {
-        out.set(Self::LENGTH_COUNTER, self.waiting.len() as u64);
-        out.set_kept(self.waiting.len());
+        out.set(Self::LENGTH_COUNTER, self.stored.len() as u64);
+        out.set_kept(self.stored.len());
         if self.blocks {
-            out.set_pressure(self.waiting.len() + SLOTS > self.capacity);
+            out.set_pressure(self.stored.len() + SLOTS > self.capacity);
         }
     }
 }
@@ -55,14 +55,14 @@ impl<P: PacketBuf> Class for Queue<P> {
         if blocking && capacity <= SLOTS {
             return Err(format!("a queue that blocks needs a capacity over {SLOTS}, and has {capacity}"));
         }
-        Ok(Self { waiting: VecDeque::new(), capacity, blocks: blocking, high: 0, dropped: 0 })
+        Ok(Self { stored: Stored::default(), capacity, blocks: blocking, high: 0, dropped: 0 })
     }
 }
 
 impl<P: PacketBuf + 'static> Control for Queue<P> {
     fn read(&self, handler: HandlerId) -> String {
         match handler {
-            Self::LENGTH => self.waiting.len().to_string(),
+            Self::LENGTH => self.stored.len().to_string(),
             Self::HIGH => self.high.to_string(),
             Self::CAPACITY => self.capacity.to_string(),
             _ => self.dropped.to_string(),
@@ -86,46 +86,42 @@ impl<P: PacketBuf + 'static> Control for Queue<P> {
 
 impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if batch.len() <= self.capacity.saturating_sub(self.waiting.len()) {
-            frame.take_waiting(batch, &mut self.waiting);
+        if batch.len() <= self.capacity.saturating_sub(self.stored.len()) {
+            frame.take_waiting(batch, self.stored.slots());
         }
         for slot in batch.drain() {
-            if self.waiting.len() < self.capacity {
+            if self.stored.len() < self.capacity {
                 let meta = *frame.meta(&slot);
-                self.waiting.push_back((frame.take(slot), meta));
+                self.stored.slots().push_back((frame.take(slot), meta));
             } else {
                 self.dropped += 1;
                 out.drop(slot, Self::FULL);
             }
         }
-        self.high = self.high.max(self.waiting.len());
+        self.high = self.high.max(self.stored.len());
         self.note(out);
     }
 
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         bursts.each(|chunk| {
-            let room = self.capacity.saturating_sub(self.waiting.len()).min(chunk.packets.len());
-            self.waiting.reserve(room);
-            for packet in chunk.packets.drain(..room) {
-                self.waiting.push_back((packet, Meta::default()));
-            }
+            self.stored.add(&mut chunk.packets, self.capacity.saturating_sub(self.stored.len()));
             self.dropped += chunk.packets.len() as u64;
             chunk.packets.drain(..).for_each(|packet| out.drop_packet(packet, Self::FULL, frame));
         });
-        self.high = self.high.max(self.waiting.len());
+        self.high = self.high.max(self.stored.len());
         self.note(out);
     }
 
     fn held(&self) -> usize {
-        self.waiting.len()
+        self.stored.len()
     }
 
     fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
-        self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
+        self.stored.drain(to);
     }
 
     fn is_dry(&self) -> bool {
-        self.waiting.is_empty()
+        self.stored.len() == 0
     }
 
     fn pull_packets(
@@ -135,12 +131,8 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
         into: &mut Burst<P>,
         out: &mut Out<'_>,
     ) -> Option<usize> {
-        let came = want.min(self.waiting.len()).min(into.remaining_capacity());
+        let came = self.stored.take(want, into);
         if came > 0 {
-            for _ in 0..came {
-                let Some((packet, _)) = self.waiting.pop_front() else { break };
-                into.push(packet);
-            }
             self.note(out);
         }
         Some(came)
@@ -155,7 +147,7 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
-        frame.put_waiting(&mut self.waiting, want, into);
+        self.stored.put(want, into, frame);
         self.note(out);
     }
 }

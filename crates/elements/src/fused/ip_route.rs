@@ -210,9 +210,12 @@ impl<P: PacketBuf> IPRoute<P> {
             return self.forward_mixed(chunk, from, [plain, padded], now, frame, out);
         }
         let Self { hops: Some(hops), found, headers, bypass, has_left, .. } = self else { return 0 };
-        let (mut forwarded, mut packets) = (0, chunk.packets.drain(..).zip(from..));
+        let (found, headers): (&[_; ROUND], &Headers) = (found, headers);
+        let (mut forwarded, mut padded) = (0, padded);
+        let mut packets = chunk.packets.drain(..).zip(from..);
         while let Some((mut packet, at)) = packets.next() {
-            let at = at % ROUND;
+            let (at, is_padded) = (at % ROUND, padded & 1 != 0);
+            padded >>= 1;
             let Some(hop) = hops.hop(found[at], headers.to[at], now) else {
                 leave(packet, 0, frame, out);
                 if bypass.is_some() {
@@ -223,7 +226,7 @@ impl<P: PacketBuf> IPRoute<P> {
                 continue;
             };
             forwarded += 1;
-            rewrite(&mut packet, at, padded >> ((at - from) % BURST) & 1 != 0, headers, hop);
+            rewrite(&mut packet, at, is_padded, headers, hop);
             frame.send(usize::from(hop.output), packet);
         }
         forwarded
