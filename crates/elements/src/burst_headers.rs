@@ -1,4 +1,4 @@
-//! The headers of a burst of frames, checked together.
+//! The headers of up to [`ROUND`] frames, checked together.
 //!
 //! A first loop copies the words of each frame's headers into arrays, one array per word. A second loop checks and rewrites
 //! them for all packets. It has a fixed number of steps and no branch, so the compiler uses vector instructions.
@@ -9,6 +9,9 @@ use scalebricks_io::{BURST, PacketBuf};
 use scalebricks_wire::ethernet::HEADER_LEN;
 use scalebricks_wire::ipv4;
 use std::net::Ipv4Addr;
+
+/// Most frames that are looked at together: the more, the more misses of the lookup of their routes overlap.
+pub(crate) const ROUND: usize = 4 * BURST;
 
 /// Octets of an Ethernet header and an IPv4 header without options.
 pub(crate) const FRONT: usize = HEADER_LEN + ipv4::MIN_HEADER_LEN;
@@ -29,35 +32,37 @@ const IPV4_MASK: u32 = 0x00ff_ffff;
 /// What stands for a frame that is too short for both headers: it is no IPv4 packet.
 const SHORT: [u8; FRONT] = [0; FRONT];
 
-/// One bit per packet of a burst.
+/// One bit per packet of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sorted {
     /// Ordinary IPv4 packets for this router.
-    pub(crate) plain: u32,
+    pub(crate) plain: u128,
     /// Of these, frames with octets behind the packet.
-    pub(crate) padded: u32,
+    pub(crate) padded: u128,
 }
 
-/// Words of the frames of a burst, little-endian, and what follows from them. Entries of packets that the last burst did not
+const _: () = assert!(ROUND <= u128::BITS as usize, "each packet of a round has its bit");
+
+/// Words of the frames of a round, little-endian, and what follows from them. Entries of packets that the last round did not
 /// have are stale.
 #[derive(Debug)]
 pub(crate) struct Headers {
-    mac_low: [u32; BURST],
-    mac_high: [u32; BURST],
-    kind: [u32; BURST],
-    words: [[u32; BURST]; 4],
+    mac_low: [u32; ROUND],
+    mac_high: [u32; ROUND],
+    kind: [u32; ROUND],
+    words: [[u32; ROUND]; 4],
     /// Destinations.
-    pub(crate) to: [Ipv4Addr; BURST],
+    pub(crate) to: [Ipv4Addr; ROUND],
     /// Octets of the frame.
-    len: [u32; BURST],
+    len: [u32; ROUND],
     /// The word with TTL, protocol and checksum after the TTL was lowered.
-    lowered: [u32; BURST],
+    lowered: [u32; ROUND],
 }
 
 impl Default for Headers {
     fn default() -> Self {
-        const NONE: [u32; BURST] = [0; BURST];
-        let to = [Ipv4Addr::UNSPECIFIED; BURST];
+        const NONE: [u32; ROUND] = [0; ROUND];
+        let to = [Ipv4Addr::UNSPECIFIED; ROUND];
         Self { mac_low: NONE, mac_high: NONE, kind: NONE, words: [NONE; 4], to, len: NONE, lowered: NONE }
     }
 }
@@ -69,6 +74,17 @@ fn word<const AT: usize>(front: &[u8; FRONT]) -> u32 {
     front[AT..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
 }
 
+/// The words of one burst.
+struct Lanes<'a> {
+    mac_low: &'a [u32; BURST],
+    mac_high: &'a [u32; BURST],
+    kind: &'a [u32; BURST],
+    words: [&'a [u32; BURST]; 4],
+    to: &'a [Ipv4Addr; BURST],
+    len: &'a [u32; BURST],
+    lowered: &'a mut [u32; BURST],
+}
+
 /// Two octets in network order, the low half of a little-endian word.
 #[inline(always)]
 const fn number(low: u32) -> u32 {
@@ -76,11 +92,11 @@ const fn number(low: u32) -> u32 {
 }
 
 impl Headers {
-    /// Copies the words of a burst. At most [`BURST`] packets count.
+    /// Copies the words of a burst to the places from `from` on. At most [`ROUND`] packets count.
     #[inline(always)]
-    pub(crate) fn read<P: PacketBuf>(&mut self, packets: &[P]) {
-        for (at, packet) in packets.iter().enumerate().take(BURST) {
-            let (at, data) = (at % BURST, packet.data());
+    pub(crate) fn read<P: PacketBuf>(&mut self, from: usize, packets: &[P]) {
+        for (at, packet) in (from..ROUND).zip(packets) {
+            let (at, data) = (at % ROUND, packet.data());
             let front: &[u8; FRONT] = data.first_chunk().unwrap_or(&SHORT);
             self.mac_low[at] = word::<MAC_LOW>(front);
             self.mac_high[at] = word::<MAC_HIGH>(front);
@@ -94,54 +110,88 @@ impl Headers {
         }
     }
 
-    /// Sorts the packets that were read: the first `count` of a burst. `own` is the router's MAC address as
+    /// Sorts the packets that were read: the first `count`. `own` is the router's MAC address as
     /// [`MacAddr::bits`](scalebricks_wire::MacAddr::bits) gives it.
     #[inline(always)]
-    #[expect(clippy::needless_bitwise_bool, reason = "with branches, the compiler would not use vectors")]
     pub(crate) fn sort(&mut self, count: usize, own: u64, rules: &Plain4) -> Sorted {
+        let mut all = Sorted::default();
+        for from in (0..count.min(ROUND)).step_by(BURST) {
+            let [plain, padded] = self.sort_burst(from, count - from, own, rules);
+            all.plain |= u128::from(plain) << from;
+            all.padded |= u128::from(padded) << from;
+        }
+        all
+    }
+
+    /// The arrays of a burst from a place on.
+    #[inline(always)]
+    fn lanes(&mut self, from: usize) -> Option<Lanes<'_>> {
+        let Self { mac_low, mac_high, kind, words: [first, second, third, source], to, len, lowered } = self;
+        Some(Lanes {
+            mac_low: mac_low[from..].first_chunk()?,
+            mac_high: mac_high[from..].first_chunk()?,
+            kind: kind[from..].first_chunk()?,
+            words: [
+                first[from..].first_chunk()?,
+                second[from..].first_chunk()?,
+                third[from..].first_chunk()?,
+                source[from..].first_chunk()?,
+            ],
+            to: to[from..].first_chunk()?,
+            len: len[from..].first_chunk()?,
+            lowered: lowered[from..].first_chunk_mut()?,
+        })
+    }
+
+    /// Sorts `count` packets, but at most a burst, from a place on.
+    #[inline(always)]
+    #[expect(clippy::needless_bitwise_bool, reason = "with branches, the compiler would not use vectors")]
+    fn sort_burst(&mut self, from: usize, count: usize, own: u64, rules: &Plain4) -> [u32; 2] {
         let [own_low, own_high] = [own as u32, (own >> 16) as u32]; // octets 0 to 3, and 2 to 5
         let mtu = rules.mtu().min(0xffff) as u32;
         let [suspects_low, suspects_high] = rules.suspects();
         let (mut plain, mut padded, mut suspect) = (0u32, 0u32, 0u32);
+        let Some(Lanes { mac_low, mac_high, kind, words, to, len, lowered }) = self.lanes(from) else {
+            return [0; 2];
+        };
         for at in 0..BURST {
             // No array method: the compiler would call it instead of using vectors.
-            let (first, second) = (self.words[0][at], self.words[1][at]);
-            let (third, from) = (self.words[2][at], self.words[3][at]);
-            let to = u32::from_le_bytes(self.to[at].octets());
+            let (first, second, third, source) = (words[0][at], words[1][at], words[2][at], words[3][at]);
+            let to = u32::from_le_bytes(to[at].octets());
             let low = |word: u32| word & 0xffff;
-            let sum = low(first) + low(second) + low(third) + low(from) + low(to);
-            let sum = sum + (first >> 16) + (second >> 16) + (third >> 16) + (from >> 16) + (to >> 16);
+            let sum = low(first) + low(second) + low(third) + low(source) + low(to);
+            let sum = sum + (first >> 16) + (second >> 16) + (third >> 16) + (source >> 16) + (to >> 16);
             let sum = low(sum) + (sum >> 16);
             let sum = low(sum) + (sum >> 16);
             let total = number(first >> 16);
             let end = total + HEADER_LEN as u32;
             let offset = (number(second >> 16) & 0x1fff) * 8;
-            let is_plain = (self.mac_low[at] == own_low)
-                & (self.mac_high[at] == own_high)
-                & (self.kind[at] & IPV4_MASK == IPV4)
+            let is_plain = (mac_low[at] == own_low)
+                & (mac_high[at] == own_high)
+                & (kind[at] & IPV4_MASK == IPV4)
                 & (sum == 0xffff)
                 & (total >= ipv4::MIN_HEADER_LEN as u32)
                 & (total <= mtu)
-                & (end <= self.len[at])
+                & (end <= len[at])
                 & (offset + total <= 0xffff)
                 & (third & 0xff > 1);
-            let ending = from >> 24;
+            let ending = source >> 24;
             let row = if ending & 32 == 0 { suspects_low } else { suspects_high };
             let bit = 1 << at;
             plain |= if is_plain { bit } else { 0 };
-            padded |= if end < self.len[at] { bit } else { 0 };
+            padded |= if end < len[at] { bit } else { 0 };
             suspect |= if row >> (ending & 31) & 1 != 0 { bit } else { 0 };
-            self.lowered[at] = header::lowered(third);
+            lowered[at] = header::lowered(third);
         }
         plain &= ((1u64 << count.min(BURST)) - 1) as u32; // up to 32 bits
         suspect &= plain;
         while suspect != 0 {
             let at = suspect.trailing_zeros() as usize % BURST;
             suspect &= suspect - 1;
-            let from = Ipv4Addr::from(self.words[3][at].to_le_bytes());
-            plain &= !(u32::from(rules.is_bad(from)) << at);
+            let source = Ipv4Addr::from(words[3][at].to_le_bytes());
+            plain &= !(u32::from(rules.is_bad(source)) << at);
         }
-        Sorted { plain, padded: padded & plain }
+        [plain, padded & plain]
     }
 
     /// Writes the lowered TTL and its checksum into a packet of [`Sorted::plain`], and the addresses of its next frame.
@@ -151,13 +201,13 @@ impl Headers {
         if let Some(place) = front.first_chunk_mut() {
             *place = *addresses;
         }
-        [front[TTL], front[TTL + 1], front[TTL + 2], front[TTL + 3]] = self.lowered[at % BURST].to_le_bytes();
+        [front[TTL], front[TTL + 1], front[TTL + 2], front[TTL + 3]] = self.lowered[at % ROUND].to_le_bytes();
     }
 
     /// Octets of the frame of a packet of [`Sorted::plain`] without what follows the packet.
     #[inline(always)]
     pub(crate) fn end(&self, at: usize) -> usize {
-        HEADER_LEN + number(self.words[0][at % BURST] >> 16) as usize
+        HEADER_LEN + number(self.words[0][at % ROUND] >> 16) as usize
     }
 }
 
@@ -211,20 +261,23 @@ mod tests {
     }
 
     proptest! {
-        /// Bursts are sorted and rewritten as single packets are, whatever earlier bursts left behind.
+        /// Packets are sorted and rewritten as single ones are, whatever earlier rounds left behind.
         #[test]
-        fn bursts_are_sorted_as_single_packets(
-            bursts in prop::collection::vec(prop::collection::vec(frame(), 0..=BURST), 1..4),
+        fn rounds_are_sorted_as_single_packets(
+            rounds in prop::collection::vec(prop::collection::vec(frame(), 0..=ROUND), 1..4),
+            cut in 0..=BURST,
             mtu in 60..1_600usize,
         ) {
             let interfaces = crate::values::Prefixes(vec![crate::values::value("10.0.0.1/24").unwrap()]);
             let rules = Plain4::new(interfaces, mtu);
-            let (mut headers, mut pool) = (Headers::default(), Pool::new(BURST, 2_048).unwrap());
-            for frames in bursts {
+            let (mut headers, mut pool) = (Headers::default(), Pool::new(ROUND, 2_048).unwrap());
+            for frames in rounds {
                 let mut packets: Vec<Packet> = frames.iter().map(|frame| pool.packet(frame).unwrap()).collect();
-                headers.read(&packets);
+                let (first, rest) = packets.split_at(cut.min(packets.len()));
+                headers.read(0, first);
+                headers.read(first.len(), rest);
                 let Sorted { plain, padded } = headers.sort(packets.len(), OWN.bits(), &rules);
-                prop_assert_eq!(u64::from(plain) >> frames.len(), 0);
+                prop_assert!(frames.len() == ROUND || plain >> frames.len() == 0);
                 for (at, (frame, packet)) in frames.iter().zip(&mut packets).enumerate() {
                     let slow = destination(&rules, frame);
                     prop_assert_eq!((plain >> at & 1 != 0).then(|| headers.to[at]), slow, "{:?}", frame);

@@ -29,6 +29,9 @@ use scalebricks_wire::ipv4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The input of a [`Queue`] for packets by value.
+const QUEUE_BURSTS: usize = 1;
+
 /// The elements that an [`IPRoute`] sends packets past.
 #[derive(Debug)]
 pub(crate) struct Bypass {
@@ -169,7 +172,7 @@ fn behind<P: PacketBuf + 'static>(draft: &Draft<'_, P>, from: usize) -> Option<S
         return None;
     }
     let names = Names { routes, neighbours: ways.iter().map(|way| way.arp.clone()).collect() };
-    let to = ways.iter().map(|way| (way.queue, 0)).collect();
+    let to = ways.iter().map(|way| (way.queue, QUEUE_BURSTS)).collect();
     let bypass = Bypass {
         front: walk.passed,
         back: ways.into_iter().map(|way| way.passed).collect(),

@@ -101,7 +101,7 @@ impl<P: PacketBuf> FromDevice<P> {
     }
 
     /// Passes up to `want` packets by value; returns how many. Whole bursts go from the port to the graph without a copy
-    /// in between.
+    /// in between, and no byte of a packet is read or prefetched: that is left to elements that need it.
     fn bring_by_value(
         port: &mut dyn RxPort<P>,
         waiting: &mut Burst<P>,
@@ -113,12 +113,7 @@ impl<P: PacketBuf> FromDevice<P> {
         let mut all = 0;
         while all < want {
             if waiting.is_empty() && want - all >= BURST && used + all + BURST <= SLOTS {
-                // Prefetches the first lines, so that the loads of the pass over the frames overlap.
-                let came = bursts.fill(|burst| {
-                    let came = port.rx_burst(burst);
-                    burst.iter().for_each(|packet| prefetch_in_front(packet.data(), 0));
-                    came
-                });
+                let came = bursts.fill(|burst| port.rx_burst(burst));
                 all += came;
                 if came < BURST {
                     break;
@@ -183,6 +178,12 @@ impl<P: PacketBuf + 'static> Element<P> for FromDevice<P> {
                 let Some(list) = out.list(0) else { return };
                 self.gate.pass(Self::bring_in_slots(&mut **port, waiting, want, frame, list) as u64);
             }
+        }
+    }
+
+    fn retire(&mut self) {
+        if matches!(self.open, Open::Port(..)) {
+            self.open = Open::Closed;
         }
     }
 

@@ -22,6 +22,7 @@
 //! | `bypass` | puts an `IPRoute` in front of the elements of an IPv4 router |
 //! | `plain`, `burst_headers` | which packets are ordinary: one packet, and the packets of a burst together |
 //! | `next_hops` | copies of routes and neighbours, for elements that forward whole bursts |
+//! | `stored` | packets of a queue, by bursts where they come so |
 //! | `ping` | answers to ICMP echo requests |
 //! | `refragment` | cuts packets that came in fragments |
 //! | `printer`, `handler` | printed lines, values of handlers |
@@ -67,6 +68,7 @@ mod routes;
 mod shared_names;
 mod side_output;
 mod split;
+mod stored;
 mod streams;
 #[cfg(test)]
 mod test_environment;

@@ -3,8 +3,9 @@
 
 use crate::capture_source::note_link;
 use crate::values::{Prefixes, broadcast};
-use scalebricks_graph::{Frame, Out};
+use scalebricks_graph::{Bursts, Frame, Out};
 use scalebricks_io::{BURST, PacketBuf};
+use scalebricks_tables::prefetch_in_front;
 use scalebricks_wire::ipv4;
 use std::net::Ipv4Addr;
 
@@ -135,6 +136,12 @@ pub(crate) fn is_sum_right(header: &[u8; ipv4::MIN_HEADER_LEN]) -> bool {
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);
     sum == 0xffff
+}
+
+/// Prefetches the first line of each packet, so that the loads of the pass over the frames overlap.
+#[inline(always)]
+pub(crate) fn prefetch_first_lines<P: PacketBuf>(bursts: &mut Bursts<P>) {
+    bursts.each(|chunk| chunk.packets.iter().for_each(|packet| prefetch_in_front(packet.data(), 0)));
 }
 
 /// Leaves a frame to the elements behind an output.

@@ -1,17 +1,20 @@
 //! `Queue`.
 
 use crate::shared_names::drops;
+use crate::stored::Stored;
 use scalebricks_graph::element::HandlerError;
 use scalebricks_graph::{
-    Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream, element,
+    Bursts, Class, Control, Element, Frame, HandlerId, Meta, Out, SLOTS, SlotList, Upstream, element,
 };
 use scalebricks_io::{Burst, PacketBuf};
-use std::collections::VecDeque;
 
 element! {
     /// Stores packets first in, first out, until they are pulled. Metadata is stored too; columns are not.
-    pub struct Queue<P> as "Queue" { waiting: VecDeque<(P, Meta)>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
-    inputs { push "in": "Packets to store.", }
+    pub struct Queue<P> as "Queue" { stored: Stored<P>, capacity: usize, blocks: bool, high: usize, dropped: u64, }
+    inputs {
+        push "in": "Packets to store.",
+        burst "bursts" [Optional]: "The same, passed by value. Those of a turn are stored before the others.",
+    }
     outputs { pull "out": "The same, in order.", }
     fresh { "out", }
     params QueueParams {
@@ -33,15 +36,15 @@ element! {
         write SET_CAPACITY = "capacity": "Sets the capacity; packets already stored stay.",
     }
     hooks { Pressure, }
-    keeps { waiting, high, dropped, }
+    keeps { stored, high, dropped, }
 }
 
 impl<P> Queue<P> {
     fn note(&self, out: &mut Out<'_>) {
-        out.set(Self::LENGTH_COUNTER, self.waiting.len() as u64);
-        out.set_kept(self.waiting.len());
+        out.set(Self::LENGTH_COUNTER, self.stored.len() as u64);
+        out.set_kept(self.stored.len());
         if self.blocks {
-            out.set_pressure(self.waiting.len() + SLOTS > self.capacity);
+            out.set_pressure(self.stored.len() + SLOTS > self.capacity);
         }
     }
 }
@@ -52,14 +55,14 @@ impl<P: PacketBuf> Class for Queue<P> {
         if blocking && capacity <= SLOTS {
             return Err(format!("a queue that blocks needs a capacity over {SLOTS}, and has {capacity}"));
         }
-        Ok(Self { waiting: VecDeque::new(), capacity, blocks: blocking, high: 0, dropped: 0 })
+        Ok(Self { stored: Stored::default(), capacity, blocks: blocking, high: 0, dropped: 0 })
     }
 }
 
 impl<P: PacketBuf + 'static> Control for Queue<P> {
     fn read(&self, handler: HandlerId) -> String {
         match handler {
-            Self::LENGTH => self.waiting.len().to_string(),
+            Self::LENGTH => self.stored.len().to_string(),
             Self::HIGH => self.high.to_string(),
             Self::CAPACITY => self.capacity.to_string(),
             _ => self.dropped.to_string(),
@@ -83,32 +86,42 @@ impl<P: PacketBuf + 'static> Control for Queue<P> {
 
 impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
     fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<P>, out: &mut Out<'_>) {
-        if batch.len() <= self.capacity.saturating_sub(self.waiting.len()) {
-            frame.take_waiting(batch, &mut self.waiting);
+        if batch.len() <= self.capacity.saturating_sub(self.stored.len()) {
+            frame.take_waiting(batch, self.stored.slots());
         }
         for slot in batch.drain() {
-            if self.waiting.len() < self.capacity {
+            if self.stored.len() < self.capacity {
                 let meta = *frame.meta(&slot);
-                self.waiting.push_back((frame.take(slot), meta));
+                self.stored.slots().push_back((frame.take(slot), meta));
             } else {
                 self.dropped += 1;
                 out.drop(slot, Self::FULL);
             }
         }
-        self.high = self.high.max(self.waiting.len());
+        self.high = self.high.max(self.stored.len());
+        self.note(out);
+    }
+
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
+        bursts.each(|chunk| {
+            self.stored.add(&mut chunk.packets, self.capacity.saturating_sub(self.stored.len()));
+            self.dropped += chunk.packets.len() as u64;
+            chunk.packets.drain(..).for_each(|packet| out.drop_packet(packet, Self::FULL, frame));
+        });
+        self.high = self.high.max(self.stored.len());
         self.note(out);
     }
 
     fn held(&self) -> usize {
-        self.waiting.len()
+        self.stored.len()
     }
 
     fn drain(&mut self, to: &mut dyn FnMut(P, Meta)) {
-        self.waiting.drain(..).for_each(|(packet, meta)| to(packet, meta));
+        self.stored.drain(to);
     }
 
     fn is_dry(&self) -> bool {
-        self.waiting.is_empty()
+        self.stored.len() == 0
     }
 
     fn pull_packets(
@@ -118,9 +131,8 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
         into: &mut Burst<P>,
         out: &mut Out<'_>,
     ) -> Option<usize> {
-        let came = want.min(self.waiting.len()).min(into.remaining_capacity());
+        let came = self.stored.take(want, into);
         if came > 0 {
-            into.extend(self.waiting.drain(..came).map(|(packet, _)| packet));
             self.note(out);
         }
         Some(came)
@@ -135,7 +147,7 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
         frame: &mut Frame<P>,
         out: &mut Out<'_>,
     ) {
-        frame.put_waiting(&mut self.waiting, want, into);
+        self.stored.put(want, into, frame);
         self.note(out);
     }
 }
@@ -143,8 +155,9 @@ impl<P: PacketBuf + 'static> Element<P> for Queue<P> {
 #[cfg(test)]
 mod tests {
     use crate::rig::Rig;
-    use scalebricks_graph::Builder;
-    use scalebricks_io::Packet;
+    use crate::test_environment::TestEnvironment;
+    use scalebricks_graph::{Builder, Clock};
+    use scalebricks_io::{Packet, Pool};
 
     fn fill(queue: &'static [&str], unqueue: &'static [&str]) -> impl Fn(&mut Builder<Packet>) {
         move |builder| {
@@ -177,6 +190,34 @@ mod tests {
             (vec![2, 3, 4], [0, 3, 1, 4], "2".into())
         );
         assert!(rig.write("q", "capacity", "-1").is_err());
+    }
+
+    #[test]
+    fn packets_by_value_are_stored_before_the_others_of_a_turn() {
+        let mut rig = Rig::new(1, |builder| {
+            builder.declare("f", "FromDevice", &["eth0", "BURST 63"]).declare("q", "Queue", &["64"]);
+            builder.declare("u", "Unqueue", &["BURST 100"]);
+            builder.chain(&["in", "q", "u", "out0"]).connect("f", 0, "q", 1);
+        });
+        let mut outside = TestEnvironment::new(Clock::Wall);
+        let (mut far, mut pool) = (outside.receives("eth0", 100), Pool::new(100, 100).unwrap());
+        rig.open(&mut outside).unwrap();
+        (0..75).for_each(|n| far.send(pool.packet(&[n]).unwrap()).unwrap());
+        rig.send([[200], [201]]);
+        rig.turn();
+        let mut got = rig.heads(0);
+        rig.turn();
+        got.extend(rig.heads(0));
+        rig.turn();
+        got.extend(rig.heads(0));
+        assert_eq!(got, (0..63).chain([200]).chain(63..75).collect::<Vec<u8>>());
+        let read = ["packets", "drops", "queue_full", "highwater_length", "length_now"];
+        assert_eq!(read.map(|name| rig.number("q", name)), [77, 1, 1, 64, 0]);
+        rig.write("q", "capacity", "3").unwrap();
+        (0..5).for_each(|n| far.send(pool.packet(&[n]).unwrap()).unwrap());
+        rig.turn();
+        rig.turn();
+        assert_eq!((rig.heads(0), rig.number("q", "queue_full")), (vec![0, 1, 2], 3));
     }
 
     #[test]

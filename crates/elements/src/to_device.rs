@@ -200,6 +200,12 @@ impl<P: PacketBuf + 'static> Element<P> for ToDevice<P> {
         }
     }
 
+    fn retire(&mut self) {
+        if matches!(self.open, Open::Port(..)) {
+            self.open = Open::Nothing;
+        }
+    }
+
     fn open(&mut self, world: &mut dyn Environment<P>) -> Result<(), String> {
         self.open = match world.outlet(&self.name)? {
             Outlet::Port(port) => Open::Port(port, Burst::new()),

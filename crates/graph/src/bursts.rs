@@ -39,7 +39,7 @@ impl<P> fmt::Debug for Chunk<P> {
 pub struct Bursts<P> {
     /// Bursts to which no more packets are added.
     closed: Vec<Box<Chunk<P>>>,
-    /// Never full.
+    /// The last burst.
     open: Box<Chunk<P>>,
     spare: Vec<Box<Chunk<P>>>,
 }
@@ -54,17 +54,26 @@ impl<P> Bursts<P> {
     /// Adds a packet at the end.
     #[inline(always)]
     pub fn push(&mut self, packet: P) {
-        self.open.packets.push(packet);
-        if self.open.packets.is_full() {
-            self.close();
+        if let Err(full) = self.open.packets.try_push(packet) {
+            self.push_to_next(full.element(), 0);
         }
     }
 
     /// Adds a packet with its mark set.
     #[inline]
     pub fn push_marked(&mut self, packet: P) {
-        self.open.marks |= 1 << self.open.packets.len();
-        self.push(packet);
+        let place = self.open.packets.len();
+        match self.open.packets.try_push(packet) {
+            Ok(()) => self.open.marks |= 1 << (place % BURST),
+            Err(full) => self.push_to_next(full.element(), 1),
+        }
+    }
+
+    #[inline(never)]
+    fn push_to_next(&mut self, packet: P, mark: u32) {
+        self.close();
+        self.open.packets.push(packet);
+        self.open.marks = mark;
     }
 
     /// Lets `fill` add packets to an empty burst; returns its result.
@@ -73,11 +82,7 @@ impl<P> Bursts<P> {
         if !self.open.packets.is_empty() {
             self.close();
         }
-        let filled = fill(&mut self.open.packets);
-        if self.open.packets.is_full() {
-            self.close();
-        }
-        filled
+        fill(&mut self.open.packets)
     }
 
     fn close(&mut self) {

@@ -290,6 +290,10 @@ pub trait Element<P: PacketBuf>: Control {
     /// Removes all packets that it keeps, in order.
     fn drain(&mut self, _to: &mut dyn FnMut(P, Meta)) {}
 
+    /// Gives back what only one graph may use, such as a port: another graph has replaced this one. It keeps no packet
+    /// any more.
+    fn retire(&mut self) {}
+
     /// Number of elements that a fused element represents: [`Control`] by [`part`](Self::part).
     fn parts(&self) -> usize {
         1

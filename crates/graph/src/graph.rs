@@ -65,6 +65,8 @@ pub(crate) struct Node<P> {
     pub(crate) senders: Box<[u16]>,
     /// By input, if any is a `burst` port: its bursts, in [`Graph::carried`].
     pub(crate) carried: Box<[Option<u32>]>,
+    /// Inputs that are `burst` ports, as bits of [`Worker::waiting`](crate::Worker).
+    pub(crate) by_value: u64,
     /// By output.
     pub(crate) ports: Box<[Port]>,
     /// By input.
@@ -96,6 +98,7 @@ impl<P: PacketBuf + 'static> Node<P> {
             sent: Box::default(),
             senders: Box::default(),
             carried: Box::default(),
+            by_value: 0,
             ports: Box::default(),
             pulls: Box::default(),
             first_input: 0,
@@ -154,8 +157,8 @@ pub struct Graph<P> {
     /// Elements called at the beginning of a turn, one bit each.
     pub(crate) begins: Vec<u64>,
     pub(crate) ends: Vec<u16>,
-    /// Elements that read and write handlers.
-    pub(crate) betweens: Vec<u16>,
+    /// Elements that read and write handlers, and their names.
+    pub(crate) betweens: Vec<(u16, Arc<str>)>,
     pub(crate) columns: Columns,
     /// By name: element and part.
     pub(crate) names: HashMap<Arc<str>, (u16, u8)>,
@@ -236,21 +239,20 @@ impl<P: PacketBuf + 'static> Graph<P> {
 
     /// Whether an element asks to end the run.
     pub fn is_stopped(&self) -> bool {
-        self.betweens.iter().any(|&at| self.nodes[usize::from(at)].element.stops())
+        self.betweens.iter().any(|&(at, _)| self.nodes[usize::from(at)].element.stops())
     }
 
     /// Runs the elements that read and write handlers.
     pub(crate) fn between(&mut self, now: Duration) {
-        for at in 0..self.betweens.len() {
-            let at = usize::from(self.betweens[at]);
-            let Some(name) = self.nodes[at].parts.first().map(|part| Arc::clone(&part.name)) else {
-                continue;
-            };
-            // The element is taken out, since it gets the graph as an argument.
+        // Taken out meanwhile, since elements get the graph as an argument.
+        let betweens = std::mem::take(&mut self.betweens);
+        for (at, name) in &betweens {
+            let at = usize::from(*at);
             let mut element = std::mem::replace(&mut self.nodes[at].element, Box::new(Absent {}));
-            element.between(&name, self, now);
+            element.between(name, self, now);
             self.nodes[at].element = element;
         }
+        self.betweens = betweens;
     }
 
     /// External errors, by element.

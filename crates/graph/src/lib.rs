@@ -124,6 +124,7 @@ pub mod ports;
 pub mod quiescence;
 pub mod registry;
 mod replace;
+mod running;
 pub mod slot;
 pub mod spec;
 pub mod tap;

@@ -155,11 +155,17 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
 /// The bit that represents all inputs from this number on.
 pub(crate) const LAST_BIT: usize = 63;
 
+/// The bit of an input.
+#[inline(always)]
+pub(crate) const fn waiting_bit(input: usize) -> u64 {
+    1 << if input < LAST_BIT { input } else { LAST_BIT }
+}
+
 /// Records that something has reached an input.
 #[inline(always)]
 pub(crate) fn mark(ready: &mut [u64], waiting: &mut [u64], edge: Edge) {
     ready[usize::from(edge.node / 64)] |= 1 << (edge.node % 64);
-    waiting[usize::from(edge.node)] |= 1 << usize::from(edge.input).min(LAST_BIT);
+    waiting[usize::from(edge.node)] |= waiting_bit(usize::from(edge.input));
 }
 
 /// Counts a drop, and shows the packet to captures and traces.

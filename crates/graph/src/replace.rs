@@ -48,6 +48,7 @@ impl<P: PacketBuf + 'static, T: Trace<P>> Worker<P, T> {
                 watch.dropped(RUN_DROPS[run::REPLACED].name, packet.data());
                 trace.dropped(&part.name, &RUN_DROPS[run::REPLACED], &packet);
             });
+            node.element.retire();
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Minimal forwarding between two of DPDK's devices `net_null`, which give out empty packets and free those that they get:
 //! DPDK's testpmd, and our graph in the same round.
 //!
-//! Each side forwards both ways on one core, with packets from a pool. The time of the devices is part of the figures, and is
-//! the same for both.
+//! Each side forwards both ways on one core, with packets from a pool, 512 of them in the thread's cache. The time of the
+//! devices is part of the figures, and is the same for both. Neither side reads a packet's bytes. Testpmd sends each burst of
+//! 32 before it takes the next, so it uses the same 32 packets again and again; our graph takes up to 128 from each device.
 
 use super::bed::{Bed, FORMS, FORWARD};
 use super::rig::{Forwarder, GraphForwarder, failed};
@@ -101,6 +102,8 @@ impl Testpmd {
             "--auto-start",
             "--stats-period=1",
             "--total-num-mbufs=8192",
+            // As many as ours.
+            "--mbcache=512",
         ]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         child.map(Self).map_err(|error| failed(PROGRAM, &error))

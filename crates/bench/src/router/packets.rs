@@ -109,6 +109,14 @@ const fn sum(a: u16, b: u16) -> u16 {
     sum + carry as u16
 }
 
+/// Writes octets at a place. One store: copies of slices are calls, and all routers would pay for them.
+#[inline(always)]
+fn put<const AT: usize, const N: usize, const LEN: usize>(front: &mut [u8; LEN], octets: [u8; N]) {
+    if let Some(place) = front[AT..].first_chunk_mut() {
+        *place = octets;
+    }
+}
+
 /// The first header of all packets.
 const fn ethernet(kind: u16) -> [u8; HEADER_LEN] {
     header(mac(1), MacAddr([2, 9, 9, 9, 9, 9]), kind)
@@ -258,17 +266,17 @@ impl PacketKind for Arc<RouterPackets> {
             Headers::V4 { front: new, destinations, sums } => {
                 if let Some(front) = packet.data_mut().first_chunk_mut::<FRONT>() {
                     *front = *new;
-                    front[TOTAL..TOTAL + 2].copy_from_slice(&total.to_be_bytes());
-                    front[SUM..SUM + 2].copy_from_slice(&(!sum(sums[number], total)).to_be_bytes());
-                    front[DESTINATION..].copy_from_slice(&destinations[number]);
+                    put::<TOTAL, _, _>(front, total.to_be_bytes());
+                    put::<SUM, _, _>(front, (!sum(sums[number], total)).to_be_bytes());
+                    put::<DESTINATION, _, _>(front, destinations[number]);
                 }
             }
             Headers::V6 { front: new, destinations } => {
                 let payload = total.saturating_sub(ipv6::HEADER_LEN as u16); // 40
                 if let Some(front) = packet.data_mut().first_chunk_mut::<FRONT6>() {
                     *front = *new;
-                    front[LENGTH6..LENGTH6 + 2].copy_from_slice(&payload.to_be_bytes());
-                    front[DESTINATION6..].copy_from_slice(&destinations[number]);
+                    put::<LENGTH6, _, _>(front, payload.to_be_bytes());
+                    put::<DESTINATION6, _, _>(front, destinations[number]);
                 }
             }
         }

@@ -55,7 +55,8 @@ pub(crate) fn open(
     let data_bytes = ports.iter().map(|port| port.mtu).max().unwrap_or_default();
     let pool = PoolConfig {
         packets: dpdk.packets,
-        cache: 256,
+        // Small pools are shared by several workers.
+        cache: PoolConfig::default().cache.min(dpdk.packets / 8),
         data_bytes: data_bytes.saturating_add(FRAME_ROOM).max(2_048),
     };
     let pool = Pool::new(eal, "packets", &pool)?;

@@ -1,10 +1,10 @@
 //! `IPRoute`.
 
-use crate::burst_headers::{Headers, Sorted};
+use crate::burst_headers::{Headers, ROUND, Sorted};
 use crate::bypass::Bypass;
 use crate::header6;
 use crate::next_hops::{Hop, Names, NextHops, nanoseconds};
-use crate::plain::{Batch, Plain4, leave};
+use crate::plain::{Batch, Plain4, leave, prefetch_first_lines};
 use crate::values::{Ip6s, Mac, Prefixes};
 use scalebricks_graph::element::BindError;
 use scalebricks_graph::{Binder, Bursts, Chunk, Class, Control, Element, Frame, Graph, Out, element};
@@ -27,7 +27,7 @@ element! {
         port: u16, eth: MacAddr, mtu: usize, four: Plain4, bad6: Vec<Ipv6Addr>,
         names: Names, names6: Option<Names>,
         hops: Option<NextHops<Ipv4Addr>>, hops6: Option<NextHops<Ipv6Addr>>, fault: Option<String>,
-        headers: Box<Headers>, outputs: usize,
+        headers: Box<Headers>, found: Box<[Option<NextHop>; ROUND]>, outputs: usize,
         bypass: Option<Bypass>, has_left: bool,
         packets: std::marker::PhantomData<fn(P)>,
     }
@@ -82,6 +82,7 @@ impl<P: PacketBuf> Class for IPRoute<P> {
             hops6: None,
             fault: None,
             headers: Box::default(),
+            found: Box::new([None; ROUND]),
             outputs: 0,
             bypass: None,
             has_left: false,
@@ -112,6 +113,7 @@ impl<P: PacketBuf> IPRoute<P> {
             hops6: None,
             fault: None,
             headers: Box::default(),
+            found: Box::new([None; ROUND]),
             outputs: 0,
             bypass: Some(bypass),
             has_left: false,
@@ -164,91 +166,115 @@ impl<P: PacketBuf> IPRoute<P> {
         six
     }
 
-    /// Forwards or sorts out one burst.
-    #[inline(always)]
-    fn forward(&mut self, chunk: &mut Chunk<P>, now: u64, frame: &mut Frame<P>, out: &mut Out<'_>) -> u64 {
-        let count = chunk.packets.len();
-        self.headers.read(&chunk.packets);
-        let Sorted { plain, padded } = self.headers.sort(count, self.eth.bits(), &self.four);
-        let mut found = [None; BURST];
-        if let Some(hops) = self.hops.as_mut().filter(|_| plain != 0) {
+    /// Forwards or sorts out as many bursts as a round takes: at least one.
+    fn round(&mut self, bursts: &mut Bursts<P>, now: u64, frame: &mut Frame<P>, out: &mut Out<'_>) -> u64 {
+        let (mut count, mut has_room) = (0, true);
+        bursts.each(|chunk| {
+            has_room &= count + chunk.packets.len() <= ROUND;
+            if has_room {
+                self.headers.read(count, &chunk.packets);
+                count += chunk.packets.len();
+            }
+        });
+        let sorted = self.headers.sort(count, self.eth.bits(), &self.four);
+        if let Some(hops) = self.hops.as_mut().filter(|_| sorted.plain != 0) {
             // Addresses of other packets are looked up too, for nothing.
-            hops.lookup(&self.headers.to[..count], &mut found[..count]);
+            hops.lookup(&self.headers.to[..count], &mut self.found[..count]);
         }
-        let others = !plain & ((1u64 << count) - 1) as u32; // up to 32 bits
-        // By packet: its output, or 0.
-        let mut ways = [0u16; BURST];
-        let forwarded = if others != 0 || self.has_left {
-            self.rewrite_mixed(&mut chunk.packets, plain, padded, &found, now, &mut ways)
-        } else {
-            let Self { hops: Some(hops), headers, bypass, has_left, .. } = self else { return 0 };
-            let mut forwarded = 0;
-            for (at, packet) in chunk.packets.iter_mut().enumerate() {
-                let at = at % BURST;
-                let Some(hop) = hops.hop(found[at], headers.to[at], now) else {
-                    if bypass.is_some() {
-                        *has_left = true;
-                        break;
-                    }
-                    continue;
-                };
-                forwarded += 1;
-                rewrite(packet, at, padded, headers, hop);
-                ways[at] = hop.output;
+        let (mut from, mut forwarded) = (0, 0);
+        bursts.each(|chunk| {
+            let to = from + chunk.packets.len();
+            if to <= count {
+                forwarded += self.forward(chunk, from, sorted, now, frame, out);
+                from = to;
             }
-            forwarded
-        };
-        if forwarded == count as u64 {
-            let outs = frame.all_bursts();
-            chunk.packets.drain(..).zip(ways).for_each(|(packet, way)| outs[usize::from(way)].push(packet));
-            return forwarded;
+        });
+        forwarded
+    }
+
+    /// Forwards or sorts out one burst, whose packets are those of the round from `from` on.
+    #[inline(always)]
+    fn forward(
+        &mut self,
+        chunk: &mut Chunk<P>,
+        from: usize,
+        sorted: Sorted,
+        now: u64,
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
+    ) -> u64 {
+        let count = chunk.packets.len();
+        let all = ((1u64 << count) - 1) as u32; // up to 32 bits
+        let [plain, padded] = [sorted.plain, sorted.padded].map(|bits| (bits >> (from % ROUND)) as u32 & all);
+        if plain != all || self.has_left {
+            return self.forward_mixed(chunk, from, [plain, padded], now, frame, out);
         }
-        for (packet, way) in chunk.packets.drain(..).zip(ways) {
-            if way == 0 {
+        let Self { hops: Some(hops), found, headers, bypass, has_left, .. } = self else { return 0 };
+        let (found, headers): (&[_; ROUND], &Headers) = (found, headers);
+        let (mut forwarded, mut padded) = (0, padded);
+        let mut packets = chunk.packets.drain(..).zip(from..);
+        while let Some((mut packet, at)) = packets.next() {
+            let (at, is_padded) = (at % ROUND, padded & 1 != 0);
+            padded >>= 1;
+            let Some(hop) = hops.hop(found[at], headers.to[at], now) else {
                 leave(packet, 0, frame, out);
-            } else {
-                frame.send(usize::from(way), packet);
-            }
+                if bypass.is_some() {
+                    *has_left = true;
+                    packets.for_each(|(packet, _)| leave(packet, 0, frame, out));
+                    break;
+                }
+                continue;
+            };
+            forwarded += 1;
+            rewrite(&mut packet, at, is_padded, headers, hop);
+            frame.send(usize::from(hop.output), packet);
         }
         forwarded
     }
 
-    /// Rewrites the packets of a burst in which not all are ordinary IPv4 packets, and finds their ways.
+    /// Forwards or sorts out a burst in which not all are ordinary IPv4 packets. `plain` and `padded` are those of
+    /// [`Sorted`] for this burst.
     #[inline(never)]
-    fn rewrite_mixed(
+    fn forward_mixed(
         &mut self,
-        packets: &mut [P],
-        plain: u32,
-        padded: u32,
-        found: &[Option<NextHop>; BURST],
+        chunk: &mut Chunk<P>,
+        from: usize,
+        [plain, padded]: [u32; 2],
         now: u64,
-        ways: &mut [u16; BURST],
+        frame: &mut Frame<P>,
+        out: &mut Out<'_>,
     ) -> u64 {
-        let six = self.six(packets, !plain);
-        let Self { headers, hops, hops6, bypass, has_left, .. } = self;
+        let six = self.six(&chunk.packets, !plain);
+        let Self { headers, hops, hops6, found, bypass, has_left, .. } = self;
         let mut forwarded = 0;
-        for (at, packet) in packets.iter_mut().enumerate() {
-            let (bit, at) = (1 << (at % BURST), at % BURST);
+        for (n, mut packet) in chunk.packets.drain(..).enumerate() {
+            let (bit, n, at) = (1 << (n % BURST), n % BURST, (from + n) % ROUND);
+            let mut way = None;
             if six.plain & bit != 0 {
-                let hop = hops6.as_ref().and_then(|hops| hops.hop(six.found[at], six.to[at], now));
-                if let Some(hop) = hop {
-                    forwarded += 1;
-                    rewrite6(packet, hop);
-                    ways[at] = hop.output;
+                let hop = hops6.as_ref().and_then(|hops| hops.hop(six.found[n], six.to[n], now));
+                way = hop.map(|hop| {
+                    rewrite6(&mut packet, hop);
+                    hop.output
+                });
+            } else {
+                // Packets of a flow keep their order past other elements.
+                if plain & bit != 0 && !*has_left {
+                    let hop = hops.as_ref().and_then(|hops| hops.hop(found[at], headers.to[at], now));
+                    way = hop.map(|hop| {
+                        rewrite(&mut packet, at, padded & bit != 0, headers, hop);
+                        hop.output
+                    });
                 }
-                continue;
+                let is_v4 = || packet.data().get(12..14) == Some(&[8, 0]);
+                *has_left |= way.is_none() && bypass.is_some() && is_v4();
             }
-            // Packets of a flow keep their order past other elements.
-            if plain & bit != 0 && !*has_left {
-                let hop = hops.as_ref().and_then(|hops| hops.hop(found[at], headers.to[at], now));
-                if let Some(hop) = hop {
+            match way {
+                Some(output) => {
                     forwarded += 1;
-                    rewrite(packet, at, padded, headers, hop);
-                    ways[at] = hop.output;
-                    continue;
+                    frame.send(usize::from(output), packet);
                 }
+                None => leave(packet, 0, frame, out),
             }
-            *has_left |= bypass.is_some() && packet.data().get(12..14) == Some(&[8, 0]);
         }
         forwarded
     }
@@ -262,11 +288,11 @@ struct Six {
     found: [Option<NextHop>; BURST],
 }
 
-/// Rewrites a frame of a burst.
+/// Rewrites a frame of a round.
 #[inline(always)]
-fn rewrite<P: PacketBuf>(packet: &mut P, at: usize, padded: u32, headers: &Headers, hop: &Hop) {
+fn rewrite<P: PacketBuf>(packet: &mut P, at: usize, is_padded: bool, headers: &Headers, hop: &Hop) {
     headers.forward(at, &hop.addresses, packet.data_mut());
-    if padded >> (at % BURST) & 1 != 0 {
+    if is_padded {
         packet.truncate(headers.end(at));
     }
 }
@@ -300,8 +326,11 @@ impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
                 .each(|chunk| chunk.packets.drain(..).for_each(|packet| leave(packet, 0, frame, out)));
         }
         self.has_left = false;
+        prefetch_first_lines(bursts);
         let (now, mut forwarded) = (nanoseconds(out.now()), 0);
-        bursts.each(|chunk| forwarded += self.forward(chunk, now, frame, out));
+        while !bursts.is_empty() {
+            forwarded += self.round(bursts, now, frame, out);
+        }
         out.count(Self::FORWARDED, forwarded);
         if let Some(bypass) = &self.bypass {
             bypass.count(forwarded, |output| frame.bursts(output).len());

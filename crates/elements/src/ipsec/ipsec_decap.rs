@@ -5,7 +5,7 @@ use crate::esp::inbound::Outer;
 use crate::esp::load::{line, load};
 use crate::esp::receivers::{Fate, Receivers};
 use crate::next_hops::{Hop, nanoseconds};
-use crate::plain::leave;
+use crate::plain::{leave, prefetch_first_lines};
 use crate::shared_names::{counters, drops, handlers};
 use crate::side_output::SideOutput;
 use crate::values::{Mac, Prefixes};
@@ -218,6 +218,7 @@ impl<P: PacketBuf + 'static> Element<P> for IPsecDecap {
 
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let (now, mut packets, mut bytes, mut fast) = (nanoseconds(out.now()), 0, 0, 0);
+        prefetch_first_lines(bursts);
         bursts.each(|chunk| {
             let (more, more_bytes, more_fast) = self.decrypt(chunk, now, frame, out);
             (packets, bytes, fast) = (packets + more, bytes + more_bytes, fast + more_fast);

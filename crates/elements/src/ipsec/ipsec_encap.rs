@@ -7,7 +7,7 @@ use crate::esp::load::{line, load};
 use crate::esp::senders::{Fate, Senders};
 use crate::header;
 use crate::next_hops::{Hop, nanoseconds};
-use crate::plain::leave;
+use crate::plain::{leave, prefetch_first_lines};
 use crate::shared_names::{counters, drops, handlers};
 use crate::side_output::SideOutput;
 use crate::values::{Mac, Prefixes};
@@ -244,6 +244,7 @@ impl<P: PacketBuf + 'static> Element<P> for IPsecEncap {
 
     fn burst(&mut self, _: usize, bursts: &mut Bursts<P>, frame: &mut Frame<P>, out: &mut Out<'_>) {
         let (now, mut packets, mut bytes) = (nanoseconds(out.now()), 0, 0);
+        prefetch_first_lines(bursts);
         bursts.each(|chunk| {
             let (more, more_bytes) = self.encrypt(chunk, now, frame, out);
             (packets, bytes) = (packets + more, bytes + more_bytes);

@@ -7,6 +7,7 @@ use crate::column::Columns;
 use crate::count::Ledger;
 use crate::element::{Binder, Control, Element};
 use crate::graph::{Connection, Edge, EdgeInfo, Graph, Node, Part, Port, PullEdge};
+use crate::passing::waiting_bit;
 use crate::registry::Fusion;
 use crate::slot::SlotList;
 use crate::spec::{Hook, PortSpec, Spec};
@@ -116,7 +117,8 @@ impl<P: PacketBuf + 'static> Plan<P> {
                 graph.ends.push(at as u16);
             }
             if shapes.iter().any(|shape| shape.spec.has(Hook::Between)) {
-                graph.betweens.push(at as u16);
+                let name = parts.first().map_or_else(|| Arc::from(""), |part| Arc::clone(&part.name));
+                graph.betweens.push((at as u16, name));
             }
             let mut next = graph.carried.len() as u32..;
             let carried: Box<[Option<u32>]> =
@@ -134,6 +136,10 @@ impl<P: PacketBuf + 'static> Plan<P> {
                     Box::default()
                 },
                 carried: if inputs.contains(&true) { carried } else { Box::default() },
+                by_value: (0..)
+                    .zip(&inputs)
+                    .filter(|(_, is)| **is)
+                    .fold(0, |all, (at, _)| all | waiting_bit(at)),
                 ports,
                 pulls: vec![None; inputs.len()].into(),
                 first_input: graph.pending.len() as u32,

@@ -64,7 +64,7 @@ pub struct Shortcut<P> {
     pub name: String,
     /// The element, with one input.
     pub element: Box<dyn Element<P>>,
-    /// Where its outputs from 1 on lead: elements and inputs that have connections already.
+    /// Where its outputs from 1 on lead: elements and inputs that have connections already, or optional inputs.
     pub to: Vec<(usize, usize)>,
 }
 
@@ -94,6 +94,9 @@ pub(super) fn insert<P: PacketBuf + 'static>(
         let rest = (link.to, link.input);
         (link.to, link.input) = (at, 0);
         let outputs = 1 + to.len();
+        for &(to, input) in &to {
+            shapes[to].inputs = shapes[to].inputs.max(input + 1);
+        }
         let ways = std::iter::once(rest).chain(to).enumerate();
         links.extend(ways.map(|(output, (to, input))| IndexedConnection {
             from: at,

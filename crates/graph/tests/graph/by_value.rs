@@ -134,6 +134,42 @@ impl Trace<Packet> for Notes {
     }
 }
 
+element! {
+    /// Passes on what it gets.
+    #[derive(Default)]
+    pub struct Merge as "Merge" {}
+    inputs { push "slots": "Packets in slots.", burst "bursts": "The same by value.", }
+    outputs { burst "out": "Packets.", }
+}
+
+impl Control for Merge {}
+
+impl Element<Packet> for Merge {
+    fn push(&mut self, _: usize, batch: &mut SlotList, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
+        for slot in batch.drain() {
+            let packet = frame.take(slot);
+            frame.send(0, packet);
+        }
+    }
+
+    fn burst(&mut self, _: usize, bursts: &mut Bursts<Packet>, frame: &mut Frame<Packet>, _: &mut Out<'_>) {
+        frame.bursts(0).append(bursts);
+    }
+}
+
+/// Whatever the order of the inputs.
+#[test]
+fn what_came_by_value_is_first() {
+    let mut rig = rig(100, |builder| {
+        builder.add("sort", Sort::default()).add("merge", Merge::default());
+        builder.connect("feed", 0, "sort", 0).connect("sort", 1, "merge", 0).connect("sort", 0, "merge", 1);
+        builder.connect("merge", 0, "sink", 0);
+    });
+    rig.feed(packets(0..6));
+    while rig.turn() > 0 {}
+    assert_eq!(rig.sunk(), [0, 2, 4, 1, 3, 5]);
+}
+
 #[test]
 fn slots_and_bursts_meet_anywhere() {
     let mut rig = rig(100, |builder| {
