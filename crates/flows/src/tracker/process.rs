@@ -123,17 +123,13 @@ impl Tracker {
         for (at, packets) in packets.chunks(BATCH).enumerate() {
             let mut read: ArrayVec<Read<'_>, BATCH> = ArrayVec::new();
             for packet in packets {
-                read.push(match Plain::read(packet.bytes) {
-                    Some(plain) => {
-                        let asked = self.inner.v4.ask(plain.key(packet.zone), plain.need());
-                        Read::Plain(plain, asked)
-                    }
-                    None => {
-                        let parsed = parse_ip(packet.bytes);
-                        let asked =
-                            parsed.as_ref().ok().and_then(|parsed| self.inner.ask(parsed, packet.zone));
-                        Read::Other(parsed, asked)
-                    }
+                read.push(if let Some(plain) = Plain::read(packet.bytes) {
+                    let asked = self.inner.v4.ask(plain.key(packet.zone), plain.need());
+                    Read::Plain(plain, asked)
+                } else {
+                    let parsed = parse_ip(packet.bytes);
+                    let asked = parsed.as_ref().ok().and_then(|parsed| self.inner.ask(parsed, packet.zone));
+                    Read::Other(parsed, asked)
                 });
             }
             self.inner.v4.look();

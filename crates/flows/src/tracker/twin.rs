@@ -163,7 +163,7 @@ impl Talk {
     fn packet(&self, made: &Made, has_checksums: bool) -> Vec<u8> {
         let mut l4 = Vec::new();
         let ports = if made.from == 0 { [self.port, 80] } else { [80, self.port] };
-        ports.iter().for_each(|port| l4.extend(port.to_be_bytes()));
+        l4.extend(ports.map(u16::to_be_bytes).concat());
         l4.extend(made.sequence.to_be_bytes());
         l4.extend(made.ack.to_be_bytes());
         l4.extend([0, made.flags]);
@@ -215,6 +215,7 @@ impl Talk {
 
 /// What the trackers are, and what they are given.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "options of a tracker")]
 struct Case {
     seed: u64,
     vantage: Vantage,
@@ -249,6 +250,9 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
+/// Packets with the moment of each, and whether a sweep follows.
+type Given = (Vec<(Vec<u8>, Duration)>, bool);
+
 impl Case {
     fn tracker(&self) -> Tracker {
         let reassembly = reassembly::Config { stream_bytes: 4_000, ..reassembly::Config::default() };
@@ -264,8 +268,8 @@ impl Case {
         Tracker::new(&config, HashSeed::new(3, self.seed), Tables::default()).unwrap()
     }
 
-    /// Packets with the moment of each, in batches, and whether a sweep follows.
-    fn batches(&self) -> Vec<(Vec<(Vec<u8>, Duration)>, bool)> {
+    /// All packets, in batches.
+    fn batches(&self) -> Vec<Given> {
         let mut random = SplitMix64(self.seed);
         let mut talks: Vec<Talk> = (0..self.talks).map(|number| Talk::new(&mut random, number)).collect();
         let (mut now, mut batches, mut left) = (Duration::from_secs(1_000), Vec::new(), self.packets);
@@ -276,7 +280,7 @@ impl Case {
             let packets = (0..size).map(|_| {
                 let word = random.next_u64();
                 let step_ms = [0, 0, 1, 200, 3_000][(word >> 16) as usize % 5];
-                let is_long = self.wildness > 0 && word >> 48 & 0xFF == 0;
+                let is_long = self.wildness > 0 && (word >> 48).is_multiple_of(256);
                 now += Duration::from_millis(if is_long { 10_000_000 } else { step_ms });
                 let number = (word >> 32) as usize % talks.len();
                 let is_wrong = word >> 60 == 0 && self.wildness > 0;
@@ -284,28 +288,26 @@ impl Case {
                     talks[number].step(&mut random, self.wildness, self.verify_checksums && !is_wrong);
                 (bytes, now)
             });
-            batches.push((packets.collect(), word >> 32 & 3 == 0));
+            batches.push((packets.collect(), (word >> 32).is_multiple_of(4)));
         }
         batches
     }
 }
 
 /// All that a tracker has counted, and its flows.
-fn state(tracker: &mut Tracker) -> String {
-    let mut text = format!(
-        "{} {} {:?} {:?} {:?} {:?}",
+fn state(tracker: &Tracker) -> String {
+    let streams = tracker.reassembler().map(|reassembler| {
+        format!("{:?} {:?} {}", reassembler.events(), reassembler.gaps(), reassembler.waiting_bytes())
+    });
+    format!(
+        "{} {} {:?} {:?} {:?} {:?} {streams:?}",
         tracker.flows(),
         tracker.young_flows(),
         tracker.events(),
         tracker.untracked(),
         tracker.ends(),
         tracker.anomalies(),
-    );
-    if let Some(reassembler) = tracker.reassembler() {
-        text +=
-            &format!("{:?} {:?} {}", reassembler.events(), reassembler.gaps(), reassembler.waiting_bytes());
-    }
-    text
+    )
 }
 
 fn result(tracker: &Tracker, result: &Result<Tracked, Untracked>) -> String {
@@ -334,7 +336,7 @@ fn compare(case: &Case) -> Result<(u64, u64), TestCaseError> {
             fast.sweep(*now, 100, &mut said);
             slow.sweep(*now, 100, &mut expected);
         }
-        prop_assert_eq!(state(&mut fast), state(&mut slow));
+        prop_assert_eq!(state(&fast), state(&slow));
         for (said, expected) in said.0.iter().zip(&expected.0) {
             prop_assert_eq!(said, expected);
         }
@@ -343,7 +345,7 @@ fn compare(case: &Case) -> Result<(u64, u64), TestCaseError> {
     fast.finish(&mut said);
     slow.finish(&mut expected);
     prop_assert!(said == expected, "the ends differ");
-    prop_assert_eq!(state(&mut fast), state(&mut slow));
+    prop_assert_eq!(state(&fast), state(&slow));
     prop_assert_eq!(slow.expected_packets(), 0);
     Ok((fast.expected_packets(), fast.events().get(Event::Tracked)))
 }

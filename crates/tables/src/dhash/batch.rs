@@ -123,7 +123,7 @@ impl<K: FlowKey> DHash<K> {
     /// The first of these slots in the order of a search; there is one.
     #[inline(always)]
     pub(super) fn first_of(&self, slots: u32, hash: FlowHash) -> usize {
-        if slots & (slots - 1) == 0 {
+        if slots.is_power_of_two() {
             return slots.trailing_zeros() as usize;
         }
         let start = self.start(hash);

@@ -240,12 +240,9 @@ impl StartedRecords {
     #[inline]
     pub fn column<T: 'static>(&self, column: Column<T>) -> &Cells<T> {
         match self.0.cells.get(column.index) {
-            Some(cells) if column.of == self.0.id => {
-                debug_assert!((&**cells as &dyn Any).is::<Cells<T>>(), "{column:?} has another type");
-                // SAFETY: only `reserve::<T>` makes a `Column<T>`. It gives it the number of these records, which is unique,
-                // and the place of the array of `T` that `start` makes there. So the array has this type.
-                unsafe { &*std::ptr::from_ref(&**cells).cast::<Cells<T>>() }
-            }
+            // SAFETY: only `reserve::<T>` makes a `Column<T>`. It gives it the number of these records, which is unique, and
+            // the place of the array of `T` that `start` makes there. So the array has this type.
+            Some(cells) if column.of == self.0.id => unsafe { typed(&**cells) },
             _ => foreign(column),
         }
     }
@@ -257,11 +254,8 @@ impl StartedRecords {
     #[inline]
     pub fn column_mut<T: 'static>(&mut self, column: Column<T>) -> &mut Cells<T> {
         match self.0.cells.get_mut(column.index) {
-            Some(cells) if column.of == self.0.id => {
-                debug_assert!((&**cells as &dyn Any).is::<Cells<T>>(), "{column:?} has another type");
-                // SAFETY: as in `column`, and the borrow is exclusive.
-                unsafe { &mut *std::ptr::from_mut(&mut **cells).cast::<Cells<T>>() }
-            }
+            // SAFETY: as in `column`.
+            Some(cells) if column.of == self.0.id => unsafe { typed_mut(&mut **cells) },
             _ => foreign(column),
         }
     }
@@ -279,17 +273,8 @@ impl StartedRecords {
             foreign(first);
         }
         match self.0.cells.get_disjoint_mut([first.index, second.index]) {
-            Ok([cells, others]) => {
-                debug_assert!((&**cells as &dyn Any).is::<Cells<T>>(), "{first:?} has another type");
-                debug_assert!((&**others as &dyn Any).is::<Cells<U>>(), "{second:?} has another type");
-                // SAFETY: as in `column`. The two arrays differ, and both borrows are exclusive.
-                unsafe {
-                    (
-                        &mut *std::ptr::from_mut(&mut **cells).cast::<Cells<T>>(),
-                        &mut *std::ptr::from_mut(&mut **others).cast::<Cells<U>>(),
-                    )
-                }
-            }
+            // SAFETY: as in `column`, for each of the two.
+            Ok([cells, others]) => unsafe { (typed_mut(&mut **cells), typed_mut(&mut **others)) },
             Err(_) => foreign(first),
         }
     }
@@ -316,6 +301,30 @@ impl StartedRecords {
     pub(super) fn reserved_bytes(&self) -> usize {
         self.0.cells.iter().map(|cells| cells.reserved_bytes()).sum()
     }
+}
+
+/// The array as what it is.
+///
+/// # Safety
+/// It is an array of `T`.
+#[inline(always)]
+#[expect(clippy::cast_ptr_alignment, reason = "it is a `Cells<T>`, as the caller promises")]
+unsafe fn typed<'a, T: 'static>(cells: &'a (dyn AnyCells + 'static)) -> &'a Cells<T> {
+    debug_assert!((cells as &dyn Any).is::<Cells<T>>(), "a column has another type");
+    // SAFETY: as the caller promises.
+    unsafe { &*std::ptr::from_ref(cells).cast::<Cells<T>>() }
+}
+
+/// [`typed`], to write.
+///
+/// # Safety
+/// It is an array of `T`.
+#[inline(always)]
+#[expect(clippy::cast_ptr_alignment, reason = "it is a `Cells<T>`, as the caller promises")]
+unsafe fn typed_mut<'a, T: 'static>(cells: &'a mut (dyn AnyCells + 'static)) -> &'a mut Cells<T> {
+    debug_assert!((&*cells as &dyn Any).is::<Cells<T>>(), "a column has another type");
+    // SAFETY: as the caller promises, and the borrow is exclusive.
+    unsafe { &mut *std::ptr::from_mut(cells).cast::<Cells<T>>() }
 }
 
 #[cold]
