@@ -369,7 +369,41 @@ impl<P: PacketBuf + 'static> Element<P> for IPRoute<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::rig::Rig;
+    use crate::rig::{Rig, ipv4_of};
+    use scalebricks_wire::MacAddr;
+    use scalebricks_wire::ethernet::{ETHERTYPE_IPV4, header};
+
+    /// What one call brings in several rounds leaves in order, the ordinary packets past the others.
+    #[test]
+    fn more_packets_than_a_round_takes_are_routed() {
+        let mut rig = Rig::new(2, |builder| {
+            builder.declare("r", "IPRoute", &["2", "2:0:0:0:0:1", "routes", "arp"]);
+            builder.declare("routes", "DirectIPLookup", &["10.0.0.0/8 10.0.1.9 1"]);
+            builder.declare("arp", "ARPQuerier", &["10.0.1.1/24", "2:0:0:0:0:2"]);
+            builder.declare("copy", "Tee", &[]).declare("idle", "Idle", &[]).declare("end", "Discard", &[]);
+            builder.connect("idle", 0, "routes", 0).connect("idle", 1, "arp", 0).connect("idle", 2, "arp", 1);
+            builder.chain(&["routes", "end"]).connect("routes", 1, "end", 0).chain(&["arp", "end"]);
+            builder.chain(&["in", "copy", "r", "out0"]).connect("copy", 1, "r", 0).connect("r", 1, "out1", 0);
+        });
+        rig.write("arp", "insert", "10.0.1.9 2:0:0:0:0:9").unwrap();
+        rig.turn();
+        let frame = |to: u8, from: u8, ttl: u8, number: u8| {
+            let mac = |last: u8| MacAddr([2, 0, 0, 0, 0, last]);
+            let packet =
+                ipv4_of(|header| (header.ttl, header.dst) = (ttl, [10, 1, 2, number].into()), &[number]);
+            [&header(mac(to), mac(from), ETHERTYPE_IPV4)[..], &packet].concat()
+        };
+        // The second hundred are copies. Some are too old.
+        let ttl = |number: u8| if number.is_multiple_of(7) { 1 } else { 64 };
+        rig.send((0..100).map(|number| frame(1, 7, ttl(number), number)));
+        rig.turn();
+        let both = |ttl: u8| {
+            (0..2).flat_map(|_| 0..100u8).filter(move |number| number.is_multiple_of(7) == (ttl == 1))
+        };
+        assert_eq!(rig.got(1), both(64).map(|number| frame(9, 2, 63, number)).collect::<Vec<_>>());
+        assert_eq!(rig.got(0), both(1).map(|number| frame(1, 7, 1, number)).collect::<Vec<_>>());
+        assert_eq!(rig.number("r", "forwarded"), 170);
+    }
 
     #[test]
     fn without_its_elements_everything_is_slow_and_the_user_is_told() {
