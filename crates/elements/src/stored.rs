@@ -73,7 +73,7 @@ impl<P: PacketBuf> Stored<P> {
                 into.extend(first.drain(..count));
             }
             came = into.len() - before;
-            if self.bursts.front().is_some_and(|first| first.is_empty()) {
+            if self.bursts.front().is_some_and(Burst::is_empty) {
                 self.bursts.pop_front();
             }
         }
@@ -103,7 +103,7 @@ impl<P: PacketBuf> Stored<P> {
                 swap(first, &mut some);
                 return;
             }
-            if self.bursts.front().is_some_and(|first| first.is_empty()) {
+            if self.bursts.front().is_some_and(Burst::is_empty) {
                 self.bursts.pop_front();
             }
         }

@@ -13,6 +13,8 @@ enum Call {
     Batch(Vec<Key4>),
     Remove(Key4),
     Find(Key4),
+    /// Find in three steps, with sessions that are added (`true`) and removed after the first and after the second step.
+    Look(Vec<Key4>, [Vec<(bool, Key4)>; 2]),
     /// Sweep so many records, and remove the sessions whose value has this remainder modulo 3.
     Sweep(usize, u64),
 }
@@ -26,12 +28,18 @@ fn key() -> impl Strategy<Value = Key4> {
     (0..4_u32, 0..4_u32, 0..4_u16, 0..4_u16, prop::sample::select(vec![6_u8, 17])).prop_map(key)
 }
 
+fn changes() -> impl Strategy<Value = Vec<(bool, Key4)>> {
+    prop::collection::vec((any::<bool>(), key()), 0..12)
+}
+
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         6 => key().prop_map(Call::FindOrAdd),
         2 => prop::collection::vec(key(), 0..=64).prop_map(Call::Batch),
         3 => key().prop_map(Call::Remove),
         3 => key().prop_map(Call::Find),
+        2 => (prop::collection::vec(key(), 0..=40), [changes(), changes()])
+            .prop_map(|(keys, changes)| Call::Look(keys, changes)),
         1 => (0..200_usize, 0..3_u64).prop_map(|(budget, rest)| Call::Sweep(budget, rest)),
     ]
 }
@@ -133,9 +141,27 @@ impl Pair {
                 }
             }
             Call::Find(key) => self.check_found(*key, self.table.find(key)),
+            Call::Look(keys, changes) => {
+                let mut looks = vec![Look::default(); keys.len()];
+                self.table.look(keys, &mut looks);
+                self.change(&changes[0]);
+                let mut noted = HashSet::new();
+                self.table.note(&mut looks, |at, _| assert!(at < keys.len() && noted.insert(at)));
+                self.change(&changes[1]);
+                for (key, look) in keys.iter().zip(looks) {
+                    assert_eq!(look.hash(), self.table.hash(key));
+                    self.check_found(*key, self.table.find_looked(key, look));
+                }
+            }
             Call::Sweep(budget, rest) => self.sweep(*budget, *rest),
         }
         assert_eq!(self.table.len(), self.sessions.len());
+    }
+
+    fn change(&mut self, changes: &[(bool, Key4)]) {
+        for &(adds, key) in changes {
+            self.call(&if adds { Call::FindOrAdd(key) } else { Call::Remove(key) });
+        }
     }
 
     fn sweep(&mut self, budget: usize, rest: u64) {
