@@ -381,9 +381,9 @@ mod tests {
             builder.declare("routes", "DirectIPLookup", &["10.0.0.0/8 10.0.1.9 1"]);
             builder.declare("arp", "ARPQuerier", &["10.0.1.1/24", "2:0:0:0:0:2"]);
             builder.declare("copy", "Tee", &[]).declare("idle", "Idle", &[]).declare("end", "Discard", &[]);
-            builder.declare("address", "GetIPAddress", &["16"]).chain(&["idle", "address", "routes"]);
-            builder.connect("idle", 1, "arp", 0).connect("idle", 2, "arp", 1);
-            builder.chain(&["routes", "end"]).connect("routes", 1, "end", 0).chain(&["arp", "end"]);
+            builder.declare("address", "GetIPAddress", &["16"]);
+            builder.chain(&["idle", "address", "routes", "arp", "end"]).connect("routes", 1, "end", 0);
+            builder.connect("idle", 1, "arp", 1);
             builder.chain(&["in", "copy", "r", "out0"]).connect("copy", 1, "r", 0).connect("r", 1, "out1", 0);
         });
         rig.write("arp", "insert", "10.0.1.9 2:0:0:0:0:9").unwrap();
