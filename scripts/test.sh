@@ -103,7 +103,7 @@ full_build() {
     BUILT=$TARGET/release
     export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1
     export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
-    # Panics name their lines without it; it takes 13 % of the time to compile.
+    # Panics name their lines without it, and it takes time to compile.
     export CARGO_PROFILE_RELEASE_DEBUG=none
     export CLUSTER_SEEDS=${CLUSTER_SEEDS:-500}
 }
