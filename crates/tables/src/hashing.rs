@@ -37,6 +37,13 @@ pub(crate) fn hash_pairs(
     hashes
 }
 
+/// Words that hold hashes, as hashes: for callers that get them from other languages or from files.
+#[allow(unsafe_code, reason = "a slice of one type as one of another with the same layout")]
+pub const fn hashes_of(words: &[u64]) -> &[KeyHash] {
+    // SAFETY: `KeyHash` is `repr(transparent)` over `u64`, and every word is a hash.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) }
+}
+
 /// Hashes batches of keys. Each hash equals that of [`KeyHasher`].
 #[derive(Debug, Clone, Copy)]
 pub struct BatchHasher {
@@ -356,6 +363,12 @@ mod tests {
                 BatchHasher::with_isa(hasher, isa).unwrap().hash(&keys, &mut hashes);
                 prop_assert_eq!(&hashes, &wanted, "{}", isa);
             }
+        }
+
+        #[test]
+        fn words_are_hashes(words: Vec<u64>) {
+            let wanted: Vec<KeyHash> = words.iter().copied().map(KeyHash::new).collect();
+            prop_assert_eq!(hashes_of(&words), &wanted[..]);
         }
 
         #[test]

@@ -54,12 +54,17 @@ pub use gpt::{Fib, FibError, FibValue, Gpt, GptReader, KeyBatch};
 pub use prefetch::{prefetch_in_front, prefetch_read};
 pub use weighted::{Spread, WeightError, WeightedActions};
 
-/// The example of the page about the tables, which the doc tests compile and run.
+/// The example of the crate's own page, which the doc tests compile and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/tables.md")]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The example of the page about the tables. In the repository a symbolic link, in the package a file.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/tables.md")]
 struct Page;
 
 /// The example of the page about DHash.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/dhash.md")]
+#[doc = include_str!("../docs/dhash.md")]
 struct DhashPage;

@@ -257,6 +257,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "two minutes under the interpreter, and nothing unsafe")]
     fn wishes_that_cannot_be_are_refused() {
         assert_eq!(WeightedActions::new(&[1], 0, 0), Err(WeightError::ValueBits(0)));
         assert_eq!(WeightedActions::new(&[1], 17, 0), Err(WeightError::ValueBits(17)));

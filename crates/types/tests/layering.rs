@@ -16,7 +16,7 @@ struct Rule {
     may_hold_unsafe: bool,
 }
 
-const CRATES: [Rule; 23] = [
+const CRATES: [Rule; 25] = [
     Rule { name: "scalebricks-console", layer: 0, may_hold_unsafe: false },
     Rule { name: "scalebricks-types", layer: 0, may_hold_unsafe: false },
     Rule { name: "scalebricks-click", layer: 0, may_hold_unsafe: false },
@@ -27,6 +27,8 @@ const CRATES: [Rule; 23] = [
     Rule { name: "scalebricks-report", layer: 1, may_hold_unsafe: false },
     Rule { name: "scalebricks-plan", layer: 1, may_hold_unsafe: false },
     Rule { name: "scalebricks-allocator", layer: 2, may_hold_unsafe: true },
+    Rule { name: "scalebricks-capi", layer: 2, may_hold_unsafe: true },
+    Rule { name: "scalebricks-python", layer: 2, may_hold_unsafe: true },
     Rule { name: "scalebricks-dpdk", layer: 2, may_hold_unsafe: true },
     Rule { name: "scalebricks-graph", layer: 2, may_hold_unsafe: false },
     Rule { name: "scalebricks-flows", layer: 2, may_hold_unsafe: false },

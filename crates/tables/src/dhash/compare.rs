@@ -141,7 +141,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 4096 }, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 4096 }, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn all_forms_find_the_equal_slots(line in prop::array::uniform16(signature()), sought in signature(), start in 0u32..16) {

@@ -347,7 +347,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn fields_are_those_given_and_the_reverse_swaps_the_ends(a: u128, b: u128, protocol: u8, p: u16, q: u16, zone: u16) {

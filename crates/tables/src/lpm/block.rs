@@ -219,8 +219,8 @@ mod tests {
 
     #[test]
     fn a_block_of_any_size_is_read_as_it_was_written() {
-        let steps = [1, 2, 3, 5, 8, 16, 50, 100, 255];
-        for (step, bytes) in steps.into_iter().flat_map(|step| BOTH.map(|bytes| (step, bytes))) {
+        let steps: &[usize] = if cfg!(miri) { &[1, 50] } else { &[1, 2, 3, 5, 8, 16, 50, 100, 255] };
+        for (step, bytes) in steps.iter().flat_map(|&step| BOTH.map(|bytes| (step, bytes))) {
             let mut image = BlockBuilder::one_run(Entry(7));
             for value in (0..VALUES).step_by(step) {
                 image.split(value);

@@ -271,7 +271,8 @@ proptest! {
 #[test]
 fn every_length_has_its_place() {
     let roots: &[u8] = if cfg!(miri) { &[9] } else { &[8, 24] };
-    for layout in roots.iter().copied().flat_map(|root_bits| BOTH.map(|bytes| (root_bits, bytes))) {
+    let widths = if cfg!(miri) { &BOTH[..1] } else { &BOTH };
+    for layout in roots.iter().flat_map(|&root_bits| widths.iter().map(move |&bytes| (root_bits, bytes))) {
         let (lpm, mut twin) = (table::<Ipv4Addr>(layout, 1 << 14), Reference::new());
         let address = Ipv4Addr::new(10, 170, 170, 170);
         for length in [0, 32, 1, 31, 8, 24, 25, 9, 16, 30, 17, 23] {

@@ -108,6 +108,26 @@ impl OthelloBuilder {
     /// # Errors
     /// [`BuildError`].
     pub fn build(&self, entries: &[(KeyHash, u16)]) -> Result<OthelloControl, BuildError> {
+        self.build_of(entries.len(), |at| entries[at])
+    }
+
+    /// As [`build`](Self::build), from names and values that lie apart.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn build_from(&self, hashes: &[KeyHash], values: &[u16]) -> Result<OthelloControl, BuildError> {
+        assert_eq!(hashes.len(), values.len(), "one value a name");
+        self.build_of(hashes.len(), |at| (hashes[at], values[at]))
+    }
+
+    fn build_of(
+        &self,
+        count: usize,
+        source: impl Fn(usize) -> (KeyHash, u16) + Sync,
+    ) -> Result<OthelloControl, BuildError> {
         self.growing(|params| {
             let stretches = Stretches::of(params);
             let mut parts: Vec<Option<Store>> =
@@ -117,16 +137,10 @@ impl OthelloBuilder {
                 None => (0..stretches.each).map(|_| None).collect::<Vec<_>>(),
             });
             let spans = spans.collect();
-            self.run(
-                &stretches,
-                entries.len(),
-                |at| entries[at],
-                spans,
-                |job, span, work| match span {
-                    Some(span) => job.fill(span, work),
-                    None => Ok(()),
-                },
-            )?;
+            self.run(&stretches, count, &source, spans, |job, span, work| match span {
+                Some(span) => job.fill(span, work),
+                None => Ok(()),
+            })?;
             let positions = self.held.iter().map(|&held| Position(held.into())).collect();
             Ok(OthelloControl::of(RangeKeys::new(*params, None, parts), positions))
         })

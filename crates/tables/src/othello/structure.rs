@@ -245,22 +245,24 @@ impl OthelloReader {
     pub fn check_batch(&mut self, hashes: &[KeyHash], found: &mut [Option<u16>]) {
         let found = &mut found[..hashes.len()];
         for (hashes, found) in hashes.chunks(FEW_KEYS).zip(found.chunks_mut(FEW_KEYS)) {
-            self.checked(hashes, |at, value| found[at] = value);
+            self.checked(hashes, found, |value| value);
         }
     }
 
-    /// Passes the value of each of at most [`FEW_KEYS`] names to `tell`.
+    /// Converts the value of each of at most [`FEW_KEYS`] names.
     #[inline]
-    pub(super) fn checked(&mut self, hashes: &[KeyHash], mut tell: impl FnMut(usize, Option<u16>)) {
-        self.pinned(|pin, one| {
-            let Some((lookup, pinned)) = one else {
-                hashes.iter().enumerate().for_each(|(at, &hash)| tell(at, pin.check(hash)));
-                return;
-            };
+    pub(super) fn checked<T: Copy>(
+        &mut self,
+        hashes: &[KeyHash],
+        found: &mut [T],
+        of: impl Fn(Option<u16>) -> T,
+    ) {
+        self.read(hashes, found, |lookup, pinned, hashes, found| {
             let mut differences = [0; FEW_KEYS];
             lookup.differences(pinned, hashes, &mut differences[..hashes.len()]);
-            for (at, (&hash, &difference)) in hashes.iter().zip(&differences).enumerate() {
-                tell(at, pinned.generation().layout.places.value(hash, difference));
+            let places = pinned.generation().layout.places;
+            for ((found, &hash), &difference) in found.iter_mut().zip(hashes).zip(&differences) {
+                *found = of(places.value(hash, difference));
             }
         });
     }

@@ -11,7 +11,7 @@ use super::{TableParams, Units};
 use crate::reclaim::cache_line::Line;
 use crate::reclaim::epoch::Epochs;
 use crate::reclaim::sync::{Arc as SyncArc, AtomicU32, Memory, Ordering};
-use scalebricks_types::{KeyHash, PartitionId};
+use scalebricks_types::{KeyHash, PartitionCount, PartitionId};
 use std::sync::Arc;
 
 /// The part of a table in one shape that readers see.
@@ -158,11 +158,10 @@ impl<S: Units> Generations<S> {
     /// The generation in which a hash is looked up.
     #[inline]
     pub(crate) fn of(&self, hash: KeyHash) -> &Generation<S> {
-        let Some(next) = &self.next else { return &self.now };
-        let (units, each) = (self.now.params.units(), self.now.params.units_per_partition());
-        let unit = ((u128::from(hash.get()) * u128::from(units)) >> 64) as u32; // below `units`
-        let done = next.done[(unit / each) as usize].load(Ordering::Acquire);
-        if unit % each < done { &next.generation } else { &self.now }
+        match &self.next {
+            Some(next) if next.boundary(&self.now.params).is_passed(hash) => &next.generation,
+            _ => &self.now,
+        }
     }
 
     /// How many units of a partition are looked up in the next shape.
@@ -181,7 +180,40 @@ impl<S: Units> Generations<S> {
     }
 }
 
+/// Where the two shapes of a table meet, in each partition.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Boundary<'a> {
+    partitions: PartitionCount,
+    /// Number of units of the old shape.
+    units: u32,
+    units_per_partition: u32,
+    done: &'a [AtomicU32],
+}
+
+impl Boundary<'_> {
+    /// Whether a hash is looked up in the new shape.
+    #[inline(always)]
+    pub(crate) fn is_passed(&self, hash: KeyHash) -> bool {
+        let partition = u32::from(self.partitions.of(hash).0);
+        let unit = ((u128::from(hash.get()) * u128::from(self.units)) >> 64) as u32; // below `units`
+        // Units are divided evenly into partitions, so the hash's unit is in the hash's partition.
+        let in_partition = unit - partition * self.units_per_partition;
+        in_partition < self.done[partition as usize].load(Ordering::Acquire)
+    }
+}
+
 impl<S: Units> NextGeneration<S> {
+    /// Where the new shape ends in each partition of a table of these old parameters.
+    #[inline]
+    pub(crate) fn boundary(&self, old: &S::Params) -> Boundary<'_> {
+        Boundary {
+            partitions: old.partitions(),
+            units: old.units(),
+            units_per_partition: old.units_per_partition(),
+            done: &self.done,
+        }
+    }
+
     /// For each partition, how many of its units of the old shape are looked up in this shape.
     pub(crate) fn all(&self) -> Vec<u32> {
         self.done.iter().map(|done| done.load(Ordering::Acquire)).collect()

@@ -10,25 +10,31 @@ use std::sync::Arc;
 /// A key in the first of two blocks, or in the first of two partitions.
 const KEY: KeyHash = KeyHash::new(1 << 60);
 
-/// A table that had the key with value 1, and the deltas that a control structure sends while it reshapes the
-/// table and then changes the value to 0.
-fn before_or_after<S: Units>(from: S::Params, before: Delta, deltas: Vec<Delta>)
+/// A key in the second of them, which no one changes. A batch of both is split while the table is reshaped.
+const OTHER: KeyHash = KeyHash::new(3 << 62);
+
+/// A table that had both keys with value 1, and the deltas that a control structure sends while it reshapes
+/// the table and then changes the value of the first key to 0.
+fn before_or_after<S: Units>(from: S::Params, before: Vec<Delta>, deltas: Vec<Delta>)
 where
     <S as Structure>::Params: 'static,
 {
     check(2, move || {
         let table = Arc::new(Table::<S>::new(from));
-        let _ = table.apply(&before).unwrap();
+        for delta in &before {
+            let _ = table.apply(delta).unwrap();
+        }
         let reader = {
             let table = Arc::clone(&table);
             loom::thread::spawn(move || {
                 let mut reader = Reader::new(table);
-                let mut last = 1;
-                for _ in 0..2 {
-                    let value: u16 = reader.pin().get(KEY).into();
-                    assert!(value <= last, "{value} after {last}");
-                    last = value;
-                }
+                let first: u16 = reader.pin().get(KEY).into();
+                assert!(first <= 1, "{first}, which it never had");
+                let mut values = [S::Value::default(); 2];
+                reader.lookup_batch(&[KEY, OTHER], &mut values);
+                let [value, other] = values.map(Into::<u16>::into);
+                assert!(value <= first, "{value} after {first}");
+                assert_eq!(other, 1, "no one changes this key");
             })
         };
         for delta in &deltas {
@@ -45,7 +51,7 @@ fn loom_a_reader_sees_before_or_after_while_blocks_are_reshaped() {
     use setsep::{Params, SetSepControl, SetSepStructure};
     let from = Params::new(2, 1, PartitionCount::ONE).unwrap();
     let mut control = SetSepControl::new(from);
-    let before = control.insert(KEY, 1).unwrap();
+    let before = [KEY, OTHER].map(|key| control.insert(key, 1).unwrap()).to_vec();
     control.reshape(from.with_seed(5)).unwrap();
     let mut deltas = Vec::new();
     for _ in 0..2 {
@@ -61,7 +67,7 @@ fn loom_a_reader_sees_before_or_after_while_partitions_are_reshaped() {
     use othello::{OthelloControl, OthelloStructure, Params};
     let from = Params::new(PartitionCount::new(2).unwrap(), 1, [8; 2], 1).unwrap();
     let mut control = OthelloControl::new(from);
-    let before = control.insert(KEY, 1).unwrap();
+    let before = [KEY, OTHER].map(|key| control.insert(key, 1).unwrap()).to_vec();
     control.reshape(from.with_seed(5)).unwrap();
     let mut deltas = Vec::new();
     for partition in [0, 1] {

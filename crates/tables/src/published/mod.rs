@@ -26,6 +26,7 @@
 //! | `payload` | the common header of delta payloads, and which generations a delta changes |
 //! | `local_table` | a table that its own control structure changes |
 //! | `reader` | [`Reader`] and [`Pin`] |
+//! | `split` | a batch in two shapes |
 //! | `snapshot` | tables as streams of bytes, and digests |
 //! | `span` | the size of a table, as far as lookup kernels depend on it |
 //! | `control`, `key_store` | [`Control`]: what all control structures share, and what each implements for it |
@@ -47,6 +48,7 @@ pub(crate) mod payload;
 pub(crate) mod reader;
 pub(crate) mod snapshot;
 pub(crate) mod span;
+mod split;
 pub(crate) mod table;
 #[cfg(not(loom))]
 #[cfg(test)]

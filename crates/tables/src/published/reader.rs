@@ -1,6 +1,7 @@
 //! Readers: one per thread, pinned while they read. They look keys up with the kernels of their structure.
 
-use super::generation::{Generations, Pinned};
+use super::generation::{Generation, Generations, Pinned};
+use super::split::{in_two_shapes, room};
 use super::table::Table;
 use super::{Lookup, Units};
 use crate::gpt::{GptReader, KeyBatch};
@@ -16,6 +17,8 @@ use std::sync::Arc;
 const PIN_KEYS: usize = 1024;
 /// Number of keys for which the cost of clearing the result array is negligible beside the lookups.
 pub(crate) const FEW_KEYS: usize = 64;
+/// The same for the arrays in which a batch is split by shape.
+const SOME_KEYS: usize = 256;
 
 /// One thread's reader of a table.
 ///
@@ -28,6 +31,8 @@ pub struct Reader<S: Units> {
     cell: epoch::Reader,
     isa: Isa,
     pub(crate) lookup: S::Lookup,
+    /// The kernels for the shape that the table is being reshaped to.
+    next_lookup: S::Lookup,
 }
 
 /// A pinned reader: data that it can see is not overwritten until the pin is dropped. Hold it for
@@ -53,7 +58,7 @@ impl<S: Units> Reader<S> {
         let cell = table.epochs.register();
         let lookup = S::Lookup::new(&table.generations.load().now, isa);
         let generations = Cache::new(Arc::clone(&table.generations));
-        Self { table, generations, cell, isa, lookup }
+        Self { table, generations, cell, isa, lookup, next_lookup: lookup }
     }
 
     /// A reader that does not pin. ThreadSanitizer must find its data races.
@@ -94,7 +99,8 @@ impl<S: Units> Reader<S> {
     /// six keys before it), or the two slots of Othello, which in the default sizing and with values of two
     /// bits are in two adjacent lines. There is one pin per 1024 keys: its cost is negligible for batches of
     /// 32 and more, not for those of 8. Tables of many megabytes need batches of 256 and more. While the
-    /// table is being reshaped, keys are looked up one by one.
+    /// table is being reshaped, each batch is split by shape into two lists, each of which is looked up as a
+    /// batch.
     ///
     /// # Panics
     /// If `values` is shorter than `hashes`.
@@ -107,28 +113,46 @@ impl<S: Units> Reader<S> {
 
     #[inline]
     fn batch(&mut self, hashes: &[KeyHash], values: &mut [S::Value]) {
-        self.pinned(|pin, one| match one {
-            Some((lookup, pinned)) => lookup.batch(pinned, hashes, values),
-            None => values.iter_mut().zip(hashes).for_each(|(value, &hash)| *value = pin.get(hash)),
-        });
+        self.read(hashes, values, Lookup::batch);
     }
 
-    /// Reads under one pin, with these kernels if the table is in one shape.
+    /// Reads at most [`PIN_KEYS`] keys under one pin. `kernel` is called with the kernels of a shape and keys
+    /// that are looked up in it, and computes a result for each: once, or for each of two shapes.
+    ///
+    /// # Panics
+    /// If there are fewer results than keys, or too many keys.
     #[inline(always)]
-    pub(crate) fn pinned(&mut self, read: impl FnOnce(&Pin<'_, S>, Option<(S::Lookup, Pinned<'_, S>)>)) {
-        let (isa, mut lookup) = (self.isa, self.lookup);
-        let pin = self.pin();
-        if pin.generations.next.is_some() {
-            read(&pin, None);
-            return;
+    pub(crate) fn read<T: Copy>(
+        &mut self,
+        hashes: &[KeyHash],
+        found: &mut [T],
+        kernel: impl Fn(S::Lookup, Pinned<'_, S>, &[KeyHash], &mut [T]),
+    ) {
+        let Self { table, generations, cell, isa, lookup, next_lookup } = self;
+        table.epochs.pin(cell);
+        let pin = Pin { generations: generations.load(), cell };
+        let kernel =
+            |lookup: &mut S::Lookup, generation: &Generation<S>, hashes: &[KeyHash], found: &mut [T]| {
+                if !lookup.is_for(generation) {
+                    *lookup = S::Lookup::new(generation, *isa);
+                }
+                kernel(*lookup, Pinned::new(generation), hashes, found);
+            };
+        if pin.generations.next.is_none() {
+            kernel(lookup, &pin.generations.now, hashes, found);
+        } else if hashes.len() <= FEW_KEYS {
+            in_two::<S, T, { room(FEW_KEYS) }>(pin.generations, [lookup, next_lookup], hashes, found, kernel);
+        } else if hashes.len() <= SOME_KEYS {
+            in_two::<S, T, { room(SOME_KEYS) }>(
+                pin.generations,
+                [lookup, next_lookup],
+                hashes,
+                found,
+                kernel,
+            );
+        } else {
+            in_two::<S, T, { room(PIN_KEYS) }>(pin.generations, [lookup, next_lookup], hashes, found, kernel);
         }
-        let generation = &*pin.generations.now;
-        if !lookup.is_for(generation) {
-            lookup = S::Lookup::new(generation, isa);
-        }
-        read(&pin, Some((lookup, Pinned::new(generation))));
-        drop(pin);
-        self.lookup = lookup;
     }
 
     /// The hint of each key, computed for `KEYS` keys at a time.
@@ -142,6 +166,31 @@ impl<S: Units> Reader<S> {
             }
         }
     }
+}
+
+/// Reads keys of a table that is being reshaped. The caller is pinned.
+#[inline(never)]
+fn in_two<S: Units, T: Copy, const ROOM: usize>(
+    generations: &Generations<S>,
+    [lookup, next_lookup]: [&mut S::Lookup; 2],
+    hashes: &[KeyHash],
+    found: &mut [T],
+    kernel: impl Fn(&mut S::Lookup, &Generation<S>, &[KeyHash], &mut [T]),
+) {
+    let Some(next) = &generations.next else { return };
+    let boundary = next.boundary(&generations.now.params);
+    in_two_shapes::<T, ROOM>(
+        hashes,
+        found,
+        |hash| boundary.is_passed(hash),
+        |is_new, hashes, found| {
+            if is_new {
+                kernel(next_lookup, &next.generation, hashes, found);
+            } else {
+                kernel(lookup, &generations.now, hashes, found);
+            }
+        },
+    );
 }
 
 impl<'a, S: Units> Pin<'a, S> {

@@ -3,15 +3,15 @@
 //! Keys and choices change operation by operation. Groups are solved later, once for all operations of a
 //! batch.
 
-use super::balance::{self, Choices, Move, group_under};
+use super::balance::{self, Choices, Counts, Move, group_under};
+use super::batch::groups;
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
-use super::kernels::Finder;
-use super::layout::{choice, set_choice};
+use super::kernels::{Balancer, Finder};
+use super::layout::{Layout, choice, set_choice};
 use super::params::Params;
+use super::solver::{self, Solver};
 use super::store::{BlockHeader, BlockMut, BlockRef, SpilledKey};
-
-/// How far a group's load may stay above its target before the whole block is rebalanced.
-const REBALANCE_ABOVE: u16 = 2;
+use crate::isa::Isa;
 
 /// How often blocks had to be rearranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -180,6 +180,39 @@ impl<'a> Block<'a> {
         value
     }
 
+    /// Begins anew, without keys in the rows, for buckets of these sizes. Returns each bucket's group.
+    pub(super) fn begin(&mut self, counts: &Counts) -> [u8; BUCKETS] {
+        let choices = balance::balance(Balancer::new(Isa::best()), counts, self.params.format());
+        choices.iter().enumerate().for_each(|(bucket, &choice)| set_choice(self.view.words, bucket, choice));
+        let keys = counts.iter().map(|&count| u32::from(count)).sum();
+        *self.view.head = BlockHeader { keys, counts: *counts, ..BlockHeader::empty() };
+        std::array::from_fn(|bucket| group_under(bucket, choices[bucket]) as u8)
+    }
+
+    /// Solves all groups.
+    pub(super) fn solve_all(&mut self, layout: &Layout, solver: &mut Solver) {
+        let BlockMut { words, head, hashes, values, .. } = &mut self.view;
+        let mut marks = 0;
+        for group in 0..GROUPS {
+            let load = usize::from(head.loads[group]);
+            if load <= self.slots {
+                let row = group * self.slots..group * self.slots + load;
+                solver.push(group as u32, &hashes[row.clone()], &values[row]);
+            } else {
+                marks |= 1 << group;
+            }
+        }
+        solver.drain(|group, packed| match packed {
+            Some(packed) => _ = layout.set_group(words, group as usize, packed),
+            None => marks |= 1 << group,
+        });
+        let marked = layout.pack(&solver::marked(self.params));
+        for group in groups(marks) {
+            layout.set_group(words, group, &marked);
+        }
+        head.marks = marks;
+    }
+
     /// Adds a key without checking loads; returns its group.
     pub(super) fn put(&mut self, hash: u64, value: u8) -> Result<usize, BlockError> {
         let bucket = self.bucket(hash);
@@ -261,19 +294,21 @@ impl<'a> Block<'a> {
         moved: &mut impl FnMut(Move),
     ) {
         let head = &*self.view.head;
-        let mean = head.keys.div_ceil(GROUPS as u32) as u16; // at most a block's capacity / GROUPS
-        let target = self.params.format().target_load().max(mean + 1);
-        if head.loads[group] <= target {
+        let target = balance::target(self.params.format(), head.keys);
+        let load = head.loads[group];
+        if load <= target {
             return;
         }
         let choices: Choices = std::array::from_fn(|bucket| choice(self.view.words, bucket));
-        if let Some((first, second)) = balance::relieve(&head.counts, &choices, &head.loads, group, target) {
+        let is_far = load > target + balance::TOLERANCE;
+        let find = if is_far { balance::improve } else { balance::relieve };
+        if let Some((first, second)) = find(&head.counts, &choices, &head.loads, group, target) {
             *if second.is_some() { &mut moves.double } else { &mut moves.single } += 1;
             for (bucket, to) in [Some(first), second].into_iter().flatten() {
                 self.change(bucket, to, dirty, moved);
             }
-        } else if head.loads[group] > target + REBALANCE_ABOVE {
-            let fresh = balance::balance(&head.counts);
+        } else if is_far {
+            let fresh = balance::balance(Balancer::new(Isa::best()), &head.counts, self.params.format());
             if balance::max(&balance::loads(&head.counts, &fresh)) < balance::max(&head.loads) {
                 moves.rebalanced += 1;
                 for bucket in (0..BUCKETS).filter(|&bucket| choices[bucket] != fresh[bucket]) {

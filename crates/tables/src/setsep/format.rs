@@ -3,7 +3,7 @@
 //! | format | bits per group and value bit | keys per group | bits per key, l = 1 / 2 / 4 | how a group is solved |
 //! |---|---|---|---|---|
 //! | [`Linear`](Format::Linear) | 32 | 23 | 1.8 / 3.2 / 6.0 | linear equations over GF(2), 28 to 30 unknowns |
-//! | [`Dense`](Format::Dense) | 64 | 50 | 1.5 / 2.8 / 5.3 | the same with 60 to 62 unknowns |
+//! | [`Dense`](Format::Dense) | 64 | 53 | 1.4 / 2.6 / 5.0 | the same with 60 to 62 unknowns |
 //! | [`Paper16x8`](Format::Paper16x8) | 24 | 16 | 2.1 / 3.6 / 6.6 | search for a hash function, as in the paper |
 //! | [`Paper8x16`](Format::Paper8x16) | 24 | 16 | the same, and a fallback of 1 % and more | the same, fewer functions, more cells |
 //! | [`Paper16x16`](Format::Paper16x16) | 32 | 16 | 2.6 / 4.6 / 8.6 | the same with most room |
@@ -23,7 +23,7 @@ pub enum Format {
     /// and to look up, and smaller than the paper's. 23 keys per group.
     #[default]
     Linear = 4,
-    /// The same with 64 bits and 50 keys per group: the smallest format, slower to build and change.
+    /// The same with 64 bits and 53 keys per group: the smallest format, slower to build and change.
     Dense = 5,
     /// 16+8: the paper's choice. 24 bits per group and value bit; fewer than one group in a million fails.
     Paper16x8 = 7,
@@ -89,12 +89,11 @@ impl Format {
 
     /// Keys that a block is sized for (1024 in the paper, §4.4).
     pub const fn keys_per_block(self) -> u64 {
-        GROUPS as u64
-            * match self {
-                Self::Linear => 23,
-                Self::Dense => 50,
-                _ => 16,
-            }
+        match self {
+            Self::Linear => 23 * GROUPS as u64,
+            Self::Dense => 3400,
+            _ => 16 * GROUPS as u64,
+        }
     }
 
     /// The maximum number of keys in a block. At that size most of its groups have no solution.

@@ -63,6 +63,9 @@ mod control_blocks;
 mod fallback;
 mod format;
 mod geometry;
+#[cfg(not(loom))]
+#[cfg(any(test, feature = "cuda"))]
+pub mod gpu;
 mod kernels;
 mod layout;
 mod linear;

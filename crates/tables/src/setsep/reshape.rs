@@ -11,17 +11,13 @@
 //! A step is a function of the keys and the parameters: owners that reshape the same history in the same
 //! steps send the same bits.
 
-use super::balance::{self, group_under};
-use super::batch::groups;
-use super::block::{self, Block};
+use super::block;
 use super::control::{BlockKeys, SetSepControl};
 use super::control_blocks::ControlBlocks;
 use super::fallback::lines_for;
 use super::geometry::{BUCKETS, GROUPS, bucket_of};
-use super::layout::set_choice;
 use super::params::Params;
 use super::payload::PayloadWriter;
-use super::solver;
 use super::structure::{Reshaping, SetSepStructure};
 use super::updates::BlockUpdater;
 use crate::published::{Full, Reshape, ReshapeError, UpdateError};
@@ -250,53 +246,21 @@ fn convert(
             return Err(Full::Block { block, need, limit }.into());
         }
         new.store.make(first + at);
-        let view = new.store.view_mut(first + at);
-        let choices = balance::balance(counts);
-        for (bucket, (&choice, group)) in choices.iter().zip(group_of).enumerate() {
-            set_choice(view.words, bucket, choice);
-            *group = group_under(bucket, choice) as u8;
-        }
-        *view.head = super::store::BlockHeader {
-            keys: need as u32,
-            counts: *counts,
-            ..super::store::BlockHeader::empty()
-        };
+        *group_of = new.block(first + at).begin(counts);
     }
-    let ControlBlocks { params, store, finder, .. } = new;
     block::each_row(&view, old.store.slots(), |hashes, values| {
         for (&hash, &value) in hashes.iter().zip(values) {
             let (block, bucket) = bucket_of(hash, block_count);
             let at = (block - number) as usize;
-            let mut block = Block::new(params, store.view_mut(first + at), *finder);
-            block.append(group_of[at][bucket].into(), hash, value);
+            new.block(first + at).append(group_of[at][bucket].into(), hash, value);
         }
     });
-    Ok((first..first + ratio).map(|slot| solve_all(updater, slot)).sum())
-}
-
-/// Solves all groups of a block. Returns the fallback lines it needs.
-fn solve_all(updater: &mut BlockUpdater, slot: usize) -> u32 {
     let BlockUpdater { blocks, solver, .. } = updater;
-    let (layout, slots) = (blocks.layout, blocks.store.slots());
-    let marked = layout.pack(&solver::marked(&blocks.params));
-    let view = blocks.store.view_mut(slot);
-    let mut marks = 0;
-    for group in 0..GROUPS {
-        let load = usize::from(view.head.loads[group]);
-        if load <= slots {
-            let row = group * slots..group * slots + load;
-            solver.push(group as u32, &view.hashes[row.clone()], &view.values[row]);
-        } else {
-            marks |= 1 << group;
-        }
-    }
-    solver.drain(|group, packed| match packed {
-        Some(packed) => _ = layout.set_group(view.words, group as usize, packed),
-        None => marks |= 1 << group,
+    let layout = blocks.layout;
+    let lines = (first..first + ratio).map(|slot| {
+        let mut block = blocks.block(slot);
+        block.solve_all(&layout, solver);
+        lines_for(block::fallback_keys(block.view.head))
     });
-    for group in groups(marks) {
-        layout.set_group(view.words, group, &marked);
-    }
-    view.head.marks = marks;
-    lines_for(block::fallback_keys(view.head))
+    Ok(lines.sum())
 }

@@ -42,7 +42,7 @@ fn an_attack_on_one_bucket_needs_the_secret_and_is_bounded() {
 /// Sessions with one signature of the paper's functions still spread over the buckets, and all are told apart.
 #[test]
 fn sessions_with_one_signature_are_told_apart() {
-    let sessions = if cfg!(miri) { 40 } else { 3000 };
+    let sessions = if cfg!(miri) { 12 } else { 3000 };
     // Equal XOR of addresses and of ports: one signature with functions 1, 2 and 3.
     let key = |number: u32| Key4::new(number.into(), (number ^ 0x00FF_00FF).into(), 6, 7, 9, 0);
     for signature in Signature::ALL {
@@ -65,8 +65,9 @@ fn sessions_with_one_signature_are_told_apart() {
 
 /// Ten times as many sessions as the table is for: memory stays, established sessions stay, the rest is refused.
 #[test]
+#[cfg_attr(miri, ignore = "a minute under the interpreter, and the calls of the model")]
 fn a_flood_is_refused_and_established_sessions_stay() {
-    let planned = if cfg!(miri) { 20 } else { 2000 };
+    let planned = 2000;
     let mut table = DHash::new(&Config::for_sessions(planned, SECRET), Records::new()).unwrap();
     (0..planned).for_each(|number| assert!(table.add(&session(number)).is_ok()));
     let reserved = table.memory().reserved_bytes;
@@ -85,7 +86,7 @@ fn a_flood_is_refused_and_established_sessions_stay() {
 #[test]
 fn everything_in_one_bucket_is_found() {
     let mut table = DHash::new(&Config { max_list: 1000, ..fixed(1, 200) }, Records::new()).unwrap();
-    let count = if cfg!(miri) { 40 } else { 200 };
+    let count = if cfg!(miri) { 24 } else { 200 };
     (0..count).for_each(|number| assert!(table.add(&session(number)).unwrap().is_some()));
     assert!((0..count).all(|number| table.find(&session(number).reversed()).is_some()));
     for number in (0..count).step_by(3) {

@@ -219,12 +219,13 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 3 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_sequence_of_calls_gives_what_a_map_gives(
         config in config(),
-        calls in prop::collection::vec(call(), 0..if cfg!(miri) { 12 } else { 120 }),
+        // The only case under the interpreter must not be an empty one.
+        calls in prop::collection::vec(call(), if cfg!(miri) { 8..12 } else { 0..120 }),
         others in prop::collection::vec(key(), 0..40),
     ) {
         for isa in crate::isa::compared() {

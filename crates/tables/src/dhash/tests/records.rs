@@ -56,8 +56,8 @@ fn records_and_columns_of_others_are_refused() {
     assert!(catch_unwind(AssertUnwindSafe(|| table.column(foreign)[record])).is_err());
     assert!(catch_unwind(AssertUnwindSafe(|| table.column_mut(foreign)[record])).is_err());
     // A record of a larger table names none of this one.
-    let mut larger = DHash::<Key4>::new(&fixed(20, 1), other).unwrap();
-    let beyond = (0..40).map(|number| larger.find_or_add(&session(number)).unwrap().record).max().unwrap();
+    let mut larger = DHash::<Key4>::new(&fixed(3, 1), other).unwrap();
+    let beyond = (0..25).map(|number| larger.find_or_add(&session(number)).unwrap().record).max().unwrap();
     assert_eq!(table.key(beyond), None);
     assert!(!table.delete(beyond));
     assert!(catch_unwind(AssertUnwindSafe(|| table.column(column)[beyond])).is_err());

@@ -67,7 +67,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn signatures_are_those_of_the_formulas(s in address(), d in address(), sp: u16, dp: u16, protocol: u8, zone: u16) {

@@ -122,7 +122,7 @@ impl published::Lookup<OthelloStructure> for Lookup {
             return false;
         }
         for (hashes, hints) in hashes.chunks(FEW_KEYS).zip(hints.chunks_mut(FEW_KEYS)) {
-            reader.checked(hashes, |at, value| hints[at] = value.map_or(NodeHint::NONE, NodeHint::new));
+            reader.checked(hashes, hints, |value| value.map_or(NodeHint::NONE, NodeHint::new));
         }
         true
     }

@@ -32,6 +32,10 @@ fn every_sizing_is_built_alike_by_any_number_of_threads_in_any_order() {
             assert!(bytes_of(&table) == bytes_of(&control.export()), "{sizing}, {count}");
             assert_answers(&Arc::new(table), &entries);
             let reference = control_bytes(&control);
+            assert!(
+                control_bytes(&builder.build_from(&hashes, &values).unwrap()) == reference,
+                "{sizing}, apart"
+            );
             for threads in [2, 3] {
                 entries.sort_by_key(|entry| mix64(entry.0.get() ^ threads as u64));
                 let built = OthelloBuilder::new(params).threads(threads).build(&entries).unwrap();

@@ -1,7 +1,10 @@
 //! Reshaping with concurrent readers and between updates.
 
 use super::*;
-use scalebricks_types::{Applied, ApplyError, PartitionId};
+use crate::gpt::{GptReader, KeyBatch};
+use crate::published::tests::reshape::{KEYS, batches_find_what_single_lookups_find, turns};
+use proptest::prelude::*;
+use scalebricks_types::{Applied, ApplyError, FlowKey, NodeHint, PartitionId, Teid};
 
 #[test]
 #[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
@@ -115,4 +118,35 @@ fn a_table_that_is_kept_in_shape_never_fills() {
     assert!(control.params().ranges() > 20 && control.stats().reseeded > 0);
     assert_answers(&table, &entries(6000, 2, 0));
     assert!(bytes_of(&table) == bytes_of(&control.export()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None,
+        ..ProptestConfig::default() })]
+
+    /// Also the batches that compare checksums, each with the checksums of its shape.
+    #[test]
+    #[cfg_attr(miri, ignore = "minutes under the interpreter; `published::split` and the kernels have smaller tests")]
+    fn batches_in_two_shapes_find_what_single_lookups_find(turns in turns(8)) {
+        let first = params(KEYS, 2, 8).with_check_bits(4).unwrap();
+        let second = first.with_value_bits(5).unwrap().with_check_bits(7).unwrap();
+        let check = |reader: &mut OthelloReader, hashes: &[KeyHash]| {
+            let mut found = vec![None; hashes.len()];
+            reader.check_batch(hashes, &mut found);
+            let mut hints = vec![NodeHint::new(99); hashes.len()];
+            let flow = FlowKey::teid(Teid::new(0)); // only hashes are looked up
+            let keys = vec![flow; hashes.len()];
+            GptReader::lookup_batch(reader, KeyBatch::new(&keys, hashes), &mut hints);
+            let pin = reader.pin();
+            hashes.iter().zip(found.iter().zip(&hints)).all(|(&hash, (&found, &hint))| {
+                pin.check(hash) == found && hint == found.map_or(NodeHint::NONE, NodeHint::new)
+            })
+        };
+        batches_find_what_single_lookups_find::<OthelloStructure>(
+            &[first, second, second.with_seed(5)],
+            &turns,
+            |control, partition, _| control.reshape_step(partition).unwrap(),
+            check,
+        )?;
+    }
 }

@@ -2,6 +2,7 @@
 
 mod formats;
 pub(crate) mod replica;
+pub(crate) mod reshape;
 pub(crate) mod stress;
 
 use super::key_store::ControlStructure;

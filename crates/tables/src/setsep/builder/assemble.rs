@@ -1,7 +1,7 @@
 //! The second pass of a build: counts the keys of a stretch, balances its buckets, places the keys in their
 //! groups, and solves the groups.
 
-use super::super::balance::{Counts, group_under};
+use super::super::balance::{Counts, balance, group_under};
 use super::super::block;
 use super::super::format::Format;
 use super::super::geometry::{BUCKETS, GROUPS};
@@ -186,7 +186,7 @@ impl KeyPlacement {
             if need > limit {
                 return Err(Full::Block { block: number, need, limit }.into());
             }
-            let choices = self.balancer.balance(counts);
+            let choices = balance(self.balancer, counts, params.format());
             let words = span.words_mut(at);
             for (bucket, &choice) in choices.iter().enumerate() {
                 set_choice(words, bucket, choice);

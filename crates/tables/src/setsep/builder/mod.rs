@@ -16,6 +16,7 @@ use crate::partition_pass::RecordMemory;
 use crate::published::marked;
 use crate::published::{BuildError, Full};
 use crate::reclaim::cache_line::Line;
+use crate::reclaim::sync::Memory;
 use passes::Passes;
 use scalebricks_types::{KeyHash, PartitionId, Position};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,6 +126,22 @@ impl SetSepBuilder {
     /// # Errors
     /// [`BuildError`].
     pub fn build(&self, entries: &[(KeyHash, u8)]) -> Result<SetSepControl, BuildError> {
+        self.build_of(entries)
+    }
+
+    /// As [`build`](Self::build), from keys and values that lie apart.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn build_from(&self, hashes: &[KeyHash], values: &[u8]) -> Result<SetSepControl, BuildError> {
+        assert_eq!(hashes.len(), values.len(), "one value a key");
+        self.build_of(&(hashes, values))
+    }
+
+    fn build_of(&self, entries: &(impl KeySource + ?Sized)) -> Result<SetSepControl, BuildError> {
         let mut blocks = ControlBlocks::new(self.params, &self.held, true);
         let passes = Passes::new(self, &blocks);
         let layout = blocks.layout;
@@ -139,7 +156,7 @@ impl SetSepBuilder {
             },
         )?;
         blocks.count_lines();
-        self.check_fallback(&blocks.lines_used)?;
+        check_fallback(&self.params, &blocks.lines_used)?;
         let positions = self.held.iter().map(|&held| Position(held.into())).collect();
         let keys = BlockKeys::new(blocks, None, Moves::default());
         Ok(SetSepControl::of(keys, positions).with_isa(self.isa))
@@ -191,28 +208,35 @@ impl SetSepBuilder {
                 Ok(())
             },
         )?;
-        let lists: Vec<(u32, Vec<(u64, u8)>)> = lists.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut used = vec![0; self.held.len()];
-        for (number, list) in &lists {
-            used[usize::from(self.params.partition_of_block(*number).0)] += lines_for(list.len());
-        }
-        self.check_fallback(&used)?;
-        Ok(SetSep::with_memory(self.params, vec![Position(1); self.held.len()], memory, lists))
+        with_lists(self.params, memory, lists.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
+}
 
-    fn check_fallback(&self, used: &[u32]) -> Result<(), BuildError> {
-        let limit = self.params.fallback_lines();
-        match used.iter().position(|&lines| lines > limit) {
-            Some(at) => {
-                Err(Full::Fallback { partition: PartitionId(at as u16), need: used[at], limit }.into())
-            }
-            None => Ok(()),
-        }
+/// A table of the blocks in `memory`, every partition at position 1, with the fallback lists of its marked groups.
+pub(super) fn with_lists(
+    params: Params,
+    memory: Memory<Line>,
+    lists: Vec<(u32, Vec<(u64, u8)>)>,
+) -> Result<SetSep, BuildError> {
+    let partitions = params.partitions().get() as usize;
+    let mut used = vec![0; partitions];
+    for (number, list) in &lists {
+        used[usize::from(params.partition_of_block(*number).0)] += lines_for(list.len());
+    }
+    check_fallback(&params, &used)?;
+    Ok(SetSep::with_memory(params, vec![Position(1); partitions], memory, lists))
+}
+
+fn check_fallback(params: &Params, used: &[u32]) -> Result<(), BuildError> {
+    let limit = params.fallback_lines();
+    match used.iter().position(|&lines| lines > limit) {
+        Some(at) => Err(Full::Fallback { partition: PartitionId(at as u16), need: used[at], limit }.into()),
+        None => Ok(()),
     }
 }
 
 /// An error if a hash is twice in a sorted list.
-fn no_duplicate(list: &[(u64, u8)]) -> Result<(), BuildError> {
+pub(super) fn no_duplicate(list: &[(u64, u8)]) -> Result<(), BuildError> {
     let twice = list.windows(2).find(|pair| pair[0].0 == pair[1].0);
     twice.map_or(Ok(()), |pair| Err(BuildError::Duplicate(KeyHash::new(pair[0].0))))
 }

@@ -26,7 +26,7 @@ use crate::isa::Isa;
 use std::hint::black_box;
 
 /// Number of attempts.
-const RUNS: usize = 16;
+pub(in crate::setsep) const RUNS: usize = 16;
 
 /// One number per attempt. The compiler vectorises loops over all attempts.
 #[derive(Debug, Clone, Copy)]
@@ -54,17 +54,17 @@ impl Runs {
 }
 
 /// Number of sizes that the order distinguishes.
-const SIZES: usize = 32;
+pub(in crate::setsep) const SIZES: usize = 32;
 
 /// Number of parts of the buckets that are sorted side by side.
 const QUARTERS: usize = 4;
 
 /// Lowest bit of the load in a cell. A block has fewer than 2^12 keys, so the load always fits.
-const LOAD: u32 = 4;
+pub(in crate::setsep) const LOAD: u32 = 4;
 
 /// Larger distances from the mean count as this one: the sum of its square over [`GROUPS`] groups stays below
 /// 2^16.
-const FARTHEST: u16 = 31;
+pub(in crate::setsep) const FARTHEST: u16 = 31;
 
 /// The cells of empty groups.
 static EMPTY: [Runs; GROUPS] = empty();

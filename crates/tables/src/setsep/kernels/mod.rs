@@ -19,7 +19,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod balance;
+pub(super) mod balance;
 mod find;
 mod lanes;
 pub(super) mod lookup;

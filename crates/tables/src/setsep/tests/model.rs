@@ -150,6 +150,28 @@ fn turning_every_key_over_ten_times_leaves_no_wrong_answer_and_no_creeping_fallb
     assert!(bytes_of(&replica) == bytes_of(&control.export()));
 }
 
+/// Blocks as full as the dense format is sized for, before and after every key has been replaced.
+#[test]
+#[cfg_attr(miri, ignore = "minutes under the interpreter, and nothing it could find")]
+fn dense_tables_of_their_size_need_no_fallback() {
+    let count = 64 * Format::Dense.keys_per_block();
+    for bits in [1, 2, 4] {
+        let params = params_in(Format::Dense, count, bits, 1);
+        assert_eq!(params.blocks(), 64);
+        let mut control = SetSepBuilder::new(params).build(&entries(count, bits, 0)).unwrap();
+        assert_eq!(control.stats().fallback_keys, 0, "{bits} bits, built");
+        for first in (0..count).step_by(4096) {
+            let batch = (first..count.min(first + 4096)).flat_map(|i| {
+                let (hash, value) = entry(i, bits, 1);
+                [Op::Remove(entry(i, bits, 0).0), Op::Insert(hash, value)]
+            });
+            drop(control.batch(&batch.collect::<Vec<_>>()).unwrap());
+            assert_eq!(control.stats().fallback_keys, 0, "{bits} bits, {first} keys replaced");
+        }
+        assert!(control.stats().moves.double > 0);
+    }
+}
+
 /// In a full block nearly every insertion moves a bucket. Solving once per batch must not change which bucket
 /// moves where.
 #[test]

@@ -2,6 +2,8 @@
 //! build.
 
 use super::*;
+use crate::published::tests::reshape::{Turn, batches_find_what_single_lookups_find, turns};
+use proptest::prelude::*;
 use scalebricks_types::{Applied, PartitionId, Position};
 
 fn targets(from: Params) -> Vec<Params> {
@@ -153,4 +155,28 @@ fn a_partition_is_reshaped_at_once_or_not_at_all() {
     assert_eq!((replica.params(), replica.reshaping()), (wide, None));
     let held: Vec<_> = control.iter().collect();
     assert_answers(&replica, &held);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None,
+        ..ProptestConfig::default() })]
+
+    #[test]
+    #[cfg_attr(miri, ignore = "minutes under the interpreter; `published::split` and the kernels have smaller tests")]
+    fn batches_in_two_shapes_find_what_single_lookups_find(turns in turns(2)) {
+        in_two_shapes(Format::Linear, &turns)?;
+        in_two_shapes(Format::Paper8x16, &turns)?;
+    }
+}
+
+/// Few blocks, so that a few turns convert them all, and another reshaping follows.
+fn in_two_shapes(format: Format, turns: &[Turn]) -> Result<(), TestCaseError> {
+    let first = Params::new(8, 2, PartitionCount::new(2).unwrap()).unwrap().with_format(format).unwrap();
+    let second = first.with_blocks(2 * first.blocks()).unwrap().with_value_bits(3).unwrap();
+    batches_find_what_single_lookups_find::<SetSepStructure>(
+        &[first, second, second.with_seed(5)],
+        turns,
+        |control, partition, units| control.reshape_step(partition, units).unwrap(),
+        |_, _| true,
+    )
 }
