@@ -1,5 +1,6 @@
 //! The client of the admin interface.
 
+mod ask;
 mod connect;
 mod flows;
 mod graph;
@@ -7,16 +8,15 @@ mod router;
 pub mod sockets;
 mod switch;
 
+pub(crate) use ask::Asker;
 pub use flows::FlowCall;
 
 use super::model::{CaptureRequest, FlowsProblem, Stats, Status, Trace, TraceRequest};
-use connect::Connection;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::Method;
+use hyper::body::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 const POLL: Duration = Duration::from_millis(100);
 
 /// Content type of bodies.
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// The address of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,9 +119,8 @@ pub enum ClientError {
 /// A client of one process. It opens a connection for each request.
 #[derive(Debug)]
 pub struct Client {
-    target: Target,
+    asker: Asker,
     runtime: Runtime,
-    patience: Duration,
 }
 
 impl Client {
@@ -135,7 +134,7 @@ impl Client {
             .enable_time()
             .build()
             .map_err(ClientError::Local)?;
-        Ok(Self { target, runtime, patience })
+        Ok(Self { asker: Asker::new(target, patience, MAX_ANSWER_BYTES), runtime })
     }
 
     /// The status of a node.
@@ -193,8 +192,7 @@ impl Client {
         mut sink: impl FnMut(&[u8]) -> io::Result<bool>,
     ) -> Result<bool, ClientError> {
         self.runtime.block_on(async {
-            let mut connection = self.in_time(Connection::open(&self.target)).await?;
-            let mut answer = self.in_time(self.send(&mut connection, method, path, JSON, body)).await?;
+            let (_connection, mut answer) = self.asker.open(method, path, JSON, body).await?;
             loop {
                 let goes_on = match timeout(POLL, answer.body_mut().frame()).await {
                     Err(_) => sink(&[]),
@@ -235,64 +233,14 @@ impl Client {
         serde_json::from_slice(&bytes).map_err(|error| self.protocol(&error))
     }
 
+    /// The answer, if it has a success status.
     fn answer(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
-        self.runtime.block_on(self.in_time(async {
-            let mut connection = Connection::open(&self.target).await?;
-            let answer = self.send(&mut connection, method, path, kind, body).await?;
-            self.read(answer.into_body()).await
-        }))
-    }
-
-    /// Sends a request, and returns the answer if it has a success status.
-    async fn send(
-        &self,
-        connection: &mut Connection,
-        method: Method,
-        path: &str,
-        kind: &str,
-        body: Bytes,
-    ) -> Result<Response<Incoming>, ClientError> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, connection.host())
-            .header(header::CONTENT_TYPE, kind);
-        if let Some(token) = connection.token() {
-            request = request.header(header::AUTHORIZATION, token);
-        }
-        let request = request.body(Full::new(body)).map_err(|error| self.protocol(&error))?;
-        let answer = connection.send(request).await.map_err(|error| self.protocol(&error))?;
-        let code = answer.status();
-        if code.is_success() {
-            return Ok(answer);
-        }
-        let body = self.read(answer.into_body()).await?;
-        let problem = serde_json::from_slice::<FlowsProblem>(&body).unwrap_or_else(|_| {
-            let said = format!("{code} {}", String::from_utf8_lossy(&body).trim());
-            FlowsProblem { error: said.trim().to_owned(), flows: Vec::new() }
-        });
-        Err(match code {
-            StatusCode::UNAUTHORIZED => ClientError::Token(self.target.clone()),
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => {
-                ClientError::NotReady(problem.error)
-            }
-            _ if !problem.flows.is_empty() => ClientError::Flows(problem),
-            _ => ClientError::Refusal(problem.error),
-        })
-    }
-
-    async fn read(&self, body: Incoming) -> Result<Bytes, ClientError> {
-        let whole = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-        whole.map(http_body_util::Collected::to_bytes).map_err(|error| self.protocol(&error))
-    }
-
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-        let late = |_| ClientError::TimedOut(self.target.clone(), self.patience.as_secs());
-        timeout(self.patience, work).await.map_err(late)?
+        let (code, body) = self.runtime.block_on(self.asker.exchange(method, path, kind, body))?;
+        if code.is_success() { Ok(body) } else { Err(self.asker.refusal(code, &body)) }
     }
 
     fn protocol(&self, what: &impl ToString) -> ClientError {
-        ClientError::Protocol { target: self.target.clone(), what: what.to_string() }
+        self.asker.protocol(what)
     }
 }
 

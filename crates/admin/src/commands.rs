@@ -14,7 +14,7 @@ mod status;
 mod trace;
 mod verify;
 
-pub use args::{AskArgs, CaptureArgs, ReachArgs, StatsArgs, TraceArgs};
+pub use args::{AskArgs, CaptureArgs, ReachArgs, StatsArgs, TraceArgs, speak_of};
 pub use args::{
     CAPTURE_ABOUT, CAPTURE_EXAMPLES, STATS_EXAMPLES, STATUS_EXAMPLES, TRACE_ABOUT, TRACE_EXAMPLES,
 };
@@ -25,7 +25,8 @@ pub use flow_args::{FLOW_ABOUT, FLOW_EXAMPLES, FlowCommand};
 pub use stats::Samples;
 
 use super::client::ClientError;
-use super::client::sockets::Daemon;
+pub use super::client::sockets::Daemon;
+use super::server::ServerError;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_console::output::{self, OutputError};
 use scalebricks_console::{Console, Interrupt, status as exit};
@@ -45,6 +46,9 @@ pub enum CommandError {
     /// The answer could not be printed.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// A server could not be started.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// The arguments are wrong.
     #[error("{0}")]
     Usage(String),
@@ -63,7 +67,7 @@ impl CommandError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => exit::USAGE,
-            Self::Client(_) | Self::Output(_) | Self::File { .. } => exit::FAILURE,
+            Self::Client(_) | Self::Output(_) | Self::Server(_) | Self::File { .. } => exit::FAILURE,
         }
     }
 }

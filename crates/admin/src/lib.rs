@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! scalebricks status|stats|trace|capture ─▶ client ─HTTP over a unix socket, or TLS─▶ server ─Inspect─▶ the node
-//!             flow|cluster                                                             └─Flows─▶ its control plane
+//!             flow|cluster|dashboard                                                   └─Flows─▶ its control plane
 //! ```
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`client`] | the HTTP client |
 //! | [`commands`] | the commands that use the client |
+//! | [`dashboard`] | a page for the browser that shows a cluster |
 //! | [`graph`] | the interface to a running graph of elements |
 //! | [`flow_list`] | lists of flows as text: files, tables, columns |
 //! | [`flows`] | the interface to a node's control plane, and its implementation |
@@ -23,6 +24,7 @@
 
 pub mod client;
 pub mod commands;
+pub mod dashboard;
 pub mod flow_list;
 pub mod flows;
 pub mod graph;

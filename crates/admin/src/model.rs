@@ -26,7 +26,7 @@ pub use graph::{
     HandlerView, LinkView, ReplacedView,
 };
 pub use stats::{
-    ControlStats, LeaseView, MemberFitness, PeerView, PoolView, Stats, WorkerStats, suspended_for,
+    ControlStats, LeaseView, LogView, MemberFitness, PeerView, PoolView, Stats, WorkerStats, suspended_for,
 };
 pub use status::{
     FabricPeerView, FlowsView, Health, NeighbourView, NodeState, PortRole, PortView, Problem, ReasonView,

@@ -3,7 +3,7 @@
 //! It runs on one thread of its own. A peer can hold neither it nor its memory: connections, headers, bodies and
 //! time are bounded ([`Limits`]).
 
-mod accept;
+pub(crate) mod accept;
 mod capture;
 mod cluster;
 mod flows;
@@ -12,7 +12,8 @@ pub mod process;
 pub mod rejected;
 pub mod routes;
 mod socket;
-mod tls;
+pub(crate) mod thread;
+pub(crate) mod tls;
 
 pub use graph::openapi as graph_openapi;
 pub use routes::openapi;
@@ -28,10 +29,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
+use thread::ServerThread;
 use tls::Acceptor;
-use tokio::sync::watch;
 
 /// The addresses of the server, and its limits.
 #[derive(Debug, Clone)]
@@ -161,10 +161,10 @@ impl Listen {
 
 /// A running server. Dropping it stops it and closes its connections.
 pub struct AdminServer {
+    // Dropped first: the socket's file goes when nobody answers there any more.
+    _thread: ServerThread,
     socket: SocketFile,
     tcp: Option<SocketAddr>,
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl AdminServer {
@@ -207,14 +207,7 @@ impl AdminServer {
         let tcp = listen.tcp.as_ref().map(|tcp| bind(tcp.address)).transpose()?;
         let tcp_address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
         let (unix, socket) = socket::bind(&listen.socket)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(ServerError::Thread)?;
-        let (stop, mut stopped) = watch::channel(false);
         let limits = listen.limits;
-        // Runs on its own thread: connections are tasks of the runtime, and end when it is dropped.
         let serve = move || async move {
             let server = |router| ConnectionServer::new(router, limits);
             let unix = accept::unix(unix, server(router()));
@@ -230,14 +223,11 @@ impl AdminServer {
             tokio::select! {
                 () = unix => {}
                 () = tls => {}
-                _ = stopped.wait_for(|stop| *stop) => {}
             }
         };
-        let run = move || runtime.block_on(serve());
-        let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(run);
-        let thread = Some(thread.map_err(ServerError::Thread)?);
+        let thread = ServerThread::start("admin", serve)?;
         tracing::info!(socket = %listen.socket.display(), tcp = ?tcp_address, "admin server listens");
-        Ok(Self { socket, tcp: tcp_address, stop, thread })
+        Ok(Self { socket, tcp: tcp_address, _thread: thread })
     }
 
     /// The unix socket.
@@ -251,20 +241,9 @@ impl AdminServer {
     }
 }
 
-fn bind(address: SocketAddr) -> Result<std::net::TcpListener, ServerError> {
+pub(crate) fn bind(address: SocketAddr) -> Result<std::net::TcpListener, ServerError> {
     let bound = std::net::TcpListener::bind(address).and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp));
     bound.map_err(|error| ServerError::Tcp { address, error })
-}
-
-impl Drop for AdminServer {
-    fn drop(&mut self) {
-        self.stop.send_replace(true);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the admin server panicked");
-        }
-    }
 }
 
 impl fmt::Debug for AdminServer {

@@ -39,7 +39,7 @@ impl Daemon {
     }
 
     /// The prefixes of its socket's name.
-    const fn prefixes(self) -> &'static [&'static str] {
+    pub const fn prefixes(self) -> &'static [&'static str] {
         match self {
             Self::Node => &["node"],
             Self::Switch => &["switch"],
@@ -64,13 +64,18 @@ impl Daemon {
 /// [`ClientError::NotFound`] if none or several answer, with the sockets found; [`ClientError::Forbidden`] if the only
 /// one belongs to another user.
 pub fn only_socket(daemon: Daemon) -> Result<PathBuf, ClientError> {
+    only_socket_in(&runtime_directory(), daemon)
+}
+
+/// The directory of the sockets: the default, or the one of [`RUNTIME_DIRECTORY_VARIABLE`].
+pub fn runtime_directory() -> PathBuf {
     let directory = env::var_os(RUNTIME_DIRECTORY_VARIABLE).filter(|directory| !directory.is_empty());
-    only_socket_in(&directory.map_or_else(|| PathBuf::from(RUNTIME_DIRECTORY), PathBuf::from), daemon)
+    directory.map_or_else(|| PathBuf::from(RUNTIME_DIRECTORY), PathBuf::from)
 }
 
 fn only_socket_in(directory: &Path, daemon: Daemon) -> Result<PathBuf, ClientError> {
     let (mut alive, mut forbidden, mut dead) = (Vec::new(), Vec::new(), Vec::new());
-    for path in sockets(directory, daemon)? {
+    for path in all_sockets(directory, daemon)? {
         match UnixStream::connect(&path) {
             Ok(_) => alive.push(path),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => forbidden.push(path),
@@ -104,7 +109,7 @@ fn only_socket_in(directory: &Path, daemon: Daemon) -> Result<PathBuf, ClientErr
 }
 
 /// The sockets of a kind of process in a directory, by name; none if the directory does not exist.
-fn sockets(directory: &Path, daemon: Daemon) -> Result<Vec<PathBuf>, ClientError> {
+pub(crate) fn all_sockets(directory: &Path, daemon: Daemon) -> Result<Vec<PathBuf>, ClientError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

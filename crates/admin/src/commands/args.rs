@@ -3,7 +3,7 @@
 use crate::client::sockets::{Daemon, only_socket};
 use crate::client::{Client, ClientError, Target};
 use crate::model::{Direction, MAX_SNAP_BYTES, PortRole};
-use clap::Args;
+use clap::{Arg, Args, Command};
 use scalebricks_wire::protocol;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -74,12 +74,38 @@ Examples:
 Exit status:
   0 captured, also if Ctrl-C ended it    1 failed    2 wrong usage";
 
+/// Heading of [`ReachArgs`] until [`speak_of`] names the process.
+const ASKED: &str = "The process";
+
+/// Makes the help of a command and its subcommands name the kind of process that they ask.
+pub fn speak_of(command: Command, asked: Daemon) -> Command {
+    let heading = match asked {
+        Daemon::Node => "The node",
+        Daemon::Switch => "The switch",
+        Daemon::Router => "The router",
+        Daemon::Graph => "The process with the graph",
+    };
+    let sockets: Vec<String> = asked.prefixes().iter().map(|prefix| format!("{prefix}*.sock")).collect();
+    let socket = format!(
+        "Its admin socket [default: the only {} in /run/scalebricks that answers]",
+        sockets.join(" or ")
+    );
+    let name = |arg: Arg| match (arg.get_id().as_str(), arg.get_help_heading()) {
+        ("socket", Some(ASKED)) => arg.help_heading(heading).help(socket.clone()),
+        (_, Some(ASKED)) => arg.help_heading(heading),
+        ("watch", _) if asked == Daemon::Switch => {
+            arg.help("Show it again every so many seconds until Ctrl-C; with --json one line each time")
+        }
+        _ => arg,
+    };
+    command.mut_args(name).mut_subcommands(|subcommand| speak_of(subcommand, asked))
+}
+
 /// How a process is reached, and how long to wait for it.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "The node, switch, router or run")]
+#[command(next_help_heading = ASKED)]
 pub struct ReachArgs {
-    /// Its admin socket [default: the only one in /run/scalebricks that answers: node*.sock, switch*.sock,
-    /// router*.sock or graph*.sock]
+    /// Its admin socket [default: the only one in /run/scalebricks that answers]
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     pub socket: Option<PathBuf>,
 

@@ -46,6 +46,8 @@ pub(super) fn run(
     console: &Console,
     interrupt: &Interrupt,
 ) -> Result<u8, CommandError> {
+    // Before the node is asked, which may take seconds to fail.
+    drop(open(args)?);
     let cluster: ClusterView = args.change.ask.node()?.cluster()?;
     let profile: KeyProfile = cluster.key.parse().map_err(|error| unknown(&error))?;
     let total = check(args, &cluster, profile, console, interrupt)?;

@@ -47,6 +47,7 @@ impl ControlledFlows {
                 .map(|(node, to)| StandbyView { node: number(node), to: Some(number(to)) })
                 .collect(),
             repins: plane.map_or_else(Vec::new, ControlPlane::repins),
+            positions: plane.map_or_else(Vec::new, ControlPlane::positions),
         }
     }
 

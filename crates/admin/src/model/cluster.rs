@@ -1,5 +1,6 @@
 //! The state of the cluster, and operations on nodes.
 
+use scalebricks_cluster::progress::PartitionPosition;
 use scalebricks_cluster::repins::RepinNotice;
 use scalebricks_cluster::verify::Verdict;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub struct ClusterView {
     /// The last moves of a node's flows to other nodes, the newest last.
     #[serde(default)]
     pub repins: Vec<RepinNotice>,
+    /// The positions of the tables in the logs of all partitions.
+    #[serde(default)]
+    pub positions: Vec<PartitionPosition>,
 }
 
 /// The standby of a node.

@@ -3,6 +3,7 @@
 use super::{NodeCounters, PortCounters, WorkerView};
 use scalebricks_cluster::mesh::{MeshStats, PeerStats};
 use scalebricks_cluster::moved::MovedCounters;
+use scalebricks_cluster::progress::PartitionPosition;
 use scalebricks_cluster::stats::PlaneStats;
 use scalebricks_control::membership::{Suspension, View};
 use scalebricks_types::NodeId;
@@ -39,6 +40,9 @@ pub struct ControlStats {
     /// Counters of the control plane itself.
     #[serde(flatten)]
     pub counters: PlaneStats,
+    /// The positions of the node's tables in the logs.
+    #[serde(default)]
+    pub log: LogView,
     /// The node's lease.
     #[serde(default)]
     pub lease: Option<LeaseView>,
@@ -49,6 +53,23 @@ pub struct ControlStats {
     pub peers: Vec<PeerView>,
     /// Events of senders that are not authenticated as peers, by name.
     pub strangers: BTreeMap<String, u64>,
+}
+
+/// The positions of a node's tables in the logs, added over all partitions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogView {
+    /// The last entries that the node's GPT has.
+    pub reached: u64,
+    /// The last entries there are, as the partitions' owners reported.
+    pub newest: u64,
+}
+
+impl LogView {
+    /// The sums of all partitions.
+    pub fn of(positions: &[PartitionPosition]) -> Self {
+        let sum = |of: fn(&PartitionPosition) -> u64| positions.iter().map(of).sum();
+        Self { reached: sum(|position| position.reached), newest: sum(|position| position.newest) }
+    }
 }
 
 /// The lease: how long the node acts without contact to the log and to half of the other members.

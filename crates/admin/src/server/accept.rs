@@ -21,14 +21,14 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Serves the connections of a listener.
 #[derive(Clone)]
-pub(super) struct ConnectionServer {
+pub(crate) struct ConnectionServer {
     router: Router,
     limits: Limits,
     permits: Arc<Semaphore>,
 }
 
 impl ConnectionServer {
-    pub(super) fn new(router: Router, limits: Limits) -> Self {
+    pub(crate) fn new(router: Router, limits: Limits) -> Self {
         Self { router, limits, permits: Arc::new(Semaphore::new(limits.connections)) }
     }
 
@@ -64,7 +64,7 @@ impl ConnectionServer {
 }
 
 /// Serves a unix socket; never returns.
-pub(super) async fn unix(listener: std::os::unix::net::UnixListener, server: ConnectionServer) {
+pub(crate) async fn unix(listener: std::os::unix::net::UnixListener, server: ConnectionServer) {
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot serve the admin socket"),
@@ -75,7 +75,7 @@ pub(super) async fn unix(listener: std::os::unix::net::UnixListener, server: Con
 }
 
 /// Serves TLS; never returns.
-pub(super) async fn tls(listener: std::net::TcpListener, acceptor: Acceptor, server: ConnectionServer) {
+pub(crate) async fn tls(listener: std::net::TcpListener, acceptor: Acceptor, server: ConnectionServer) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot serve the admin address"),
@@ -90,6 +90,17 @@ pub(super) async fn tls(listener: std::net::TcpListener, acceptor: Acceptor, ser
             }
         };
         spawn(handshake_and_serve, permit);
+    }
+}
+
+/// Serves TCP without TLS; never returns.
+pub(crate) async fn tcp(listener: std::net::TcpListener, server: ConnectionServer) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "cannot serve the address"),
+    };
+    while let Some((stream, permit)) = server.next(async || Ok(listener.accept().await?.0)).await {
+        spawn(server.clone().serve(stream), permit);
     }
 }
 

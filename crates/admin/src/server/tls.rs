@@ -3,6 +3,7 @@
 use super::{ServerError, TcpListen};
 use crate::model::Problem;
 use crate::tls;
+use crate::trace::hex;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
@@ -27,17 +28,17 @@ const LONGEST_TOKEN: usize = 4096;
 
 /// Accepts TLS connections.
 #[derive(Clone)]
-pub(super) struct Acceptor {
+pub(crate) struct Acceptor {
     tls: TlsAcceptor,
     token: Token,
 }
 
 /// A secret. It is never printed, and compared in constant time.
 #[derive(Clone)]
-pub(super) struct Token(Arc<str>);
+pub(crate) struct Token(Arc<str>);
 
 impl Acceptor {
-    pub(super) fn new(listen: &TcpListen) -> Result<Self, ServerError> {
+    pub(crate) fn new(listen: &TcpListen) -> Result<Self, ServerError> {
         let token = Token::read(&listen.token)?;
         let bad = |error: tls::TlsFileError| ServerError::File { path: error.path, what: error.what };
         let chain = tls::certificates(&listen.certificate).map_err(bad)?;
@@ -49,18 +50,18 @@ impl Acceptor {
         Ok(Self { tls: TlsAcceptor::from(Arc::new(config)), token })
     }
 
-    pub(super) fn token(&self) -> Token {
+    pub(crate) fn token(&self) -> Token {
         self.token.clone()
     }
 
-    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.tls.accept(stream).await
     }
 }
 
 impl Token {
     /// Reads the token in a file, without the line end.
-    fn read(path: &Path) -> Result<Self, ServerError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, ServerError> {
         let bad = |what: String| ServerError::File { path: path.to_owned(), what };
         let bytes = secret::read(path, LONGEST_TOKEN).map_err(bad)?;
         let token = String::from_utf8(bytes).ok().filter(|token| {
@@ -68,6 +69,15 @@ impl Token {
         });
         let form = format!("a token is {SHORTEST_TOKEN} or more ASCII characters without spaces");
         token.map(|token| Self(token.into())).ok_or_else(|| bad(form))
+    }
+
+    /// A new one of 128 bits, and its text.
+    pub(crate) fn draw() -> Result<(Self, String), ServerError> {
+        let mut bytes = [0; 16];
+        let drawn = ring::default_provider().secure_random.fill(&mut bytes);
+        drawn.map_err(|_| ServerError::Thread(io::Error::other("the system gives no random numbers")))?;
+        let text = hex(&bytes);
+        Ok((Self(text.as_str().into()), text))
     }
 
     fn is_in(&self, request: &Request) -> bool {
@@ -79,7 +89,7 @@ impl Token {
 }
 
 /// Refuses requests without the token.
-pub(super) fn guard(router: Router, token: Token) -> Router {
+pub(crate) fn guard(router: Router, token: Token) -> Router {
     router.layer(middleware::from_fn(move |request: Request, next: Next| {
         let is_let_in = token.is_in(&request);
         async move { if is_let_in { next.run(request).await } else { refused() } }

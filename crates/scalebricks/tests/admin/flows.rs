@@ -123,6 +123,7 @@ impl Flows for Fake {
             drained: self.drained.lock().unwrap().clone(),
             standbys: vec![StandbyView { node: 1, to: Some(2) }],
             repins: Vec::new(),
+            positions: Vec::new(),
         }
     }
 

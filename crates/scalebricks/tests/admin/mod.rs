@@ -5,6 +5,7 @@
 
 mod capture;
 mod cli;
+mod dashboard;
 mod flows;
 mod golden;
 mod graph;

@@ -15,11 +15,11 @@ use std::time::Duration;
 const TOKEN: &str = "0123456789abcdef0123";
 
 /// A certificate for `localhost` with its key, and a token, as files.
-struct Files {
+pub struct Files {
     _folder: tempfile::TempDir,
-    certificate: PathBuf,
-    key: PathBuf,
-    token: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub token: PathBuf,
 }
 
 fn private(path: &Path, text: &str) {
@@ -28,7 +28,7 @@ fn private(path: &Path, text: &str) {
 }
 
 impl Files {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let path = |name: &str| folder.path().join(name);
