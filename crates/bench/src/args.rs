@@ -7,6 +7,7 @@ use crate::structures::native;
 use crate::timing::Clock;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use scalebricks_console::ResultArgs;
 use scalebricks_tables::isa::Isa;
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 18] = [
     "setsep-build",
     "setsep-lookup",
     "setsep-update",
@@ -22,12 +23,14 @@ pub const NAMES: [&str; 16] = [
     "concise",
     "choice",
     "setsep-space",
+    "scale",
     "fib",
     "lpm",
     "dhash",
     "setsep-figures",
     "capacity",
     "router",
+    "cluster-scale",
     "gateway",
     "control",
     ALL,
@@ -49,6 +52,7 @@ with --quick), with the minimum and maximum beside it. docs/benchmarks.md descri
   setsep-lookup   keys per second, each key looked up once in random order
   setsep-update   changes, inserts and deletes per second with a concurrent reader, and ten full turnovers
   setsep-space    bits per key, fallback keys, fullest group
+  scale           tables of up to a billion keys, built, looked up and changed one partition at a time
   fib             the exact table: lookups and inserts at 95 % load
   lpm             longest-prefix match on full BGP tables: load, lookups and updates
   dhash           reproduces tables of the DHash paper: sessions that packets add, find and delete, beside other tables
@@ -58,6 +62,7 @@ with --quick), with the minimum and maximum beside it. docs/benchmarks.md descri
   setsep-figures  reproduces the SetSep figures and tables of the ScaleBricks paper
   capacity        flows that fit in a cluster, by nodes
   router          reproduces RouteBricks' experiments: one server and four nodes, packets from memory; --part selects some
+  cluster-scale   64 nodes in this process with 16 M flows, and with one partition of 64 that has as many
   gateway         one node by stage, latencies by load, packets per second through a cluster
   control         the control plane: updates per second, recovery of a dead node's flows, joining
   all             all of them";
@@ -65,7 +70,7 @@ with --quick), with the minimum and maximum beside it. docs/benchmarks.md descri
 /// Examples and exit statuses of the help text.
 pub const EXAMPLES: &str = "\
 Examples:
-  scalebricks-bench all --quick --json out/bench.json
+  scalebricks-bench all --quick --json-file out/bench.json
       All benchmarks at small sizes: less than ten minutes on two cores.
   scalebricks-bench setsep-lookup --keys 1M,16M --value-bits 2 --batch 1,8,17,32,64,256
       Compare batch sizes.
@@ -99,6 +104,9 @@ pub enum BenchCommand {
         #[arg(long)]
         check: bool,
     },
+    /// Build SetSep tables on an NVIDIA GPU and compare them with the processor's
+    #[cfg(feature = "cuda")]
+    GpuBuild(crate::gpu::GpuBuild),
     /// Forward packets by one router and time nothing, for scripts/instructions
     #[command(hide = true)]
     Count {
@@ -129,9 +137,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "CLOCK", default_value = "wall", value_parser = PossibleValuesParser::new(["wall", "cpu"]))]
     pub clock: String,
 
-    /// File for the results as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    /// What is printed, and a file for it.
+    #[command(flatten)]
+    pub result: ResultArgs,
 
     /// Directory for a picture of the rates of each benchmark
     #[arg(long, value_name = "DIR")]

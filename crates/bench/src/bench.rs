@@ -54,6 +54,14 @@ pub fn run(
     args.clock().choose();
     CorePair::settle()?;
     let mut rejected = 0;
+    // With --json, standard output is for the whole result alone.
+    let say = |text: &str| {
+        if args.result.is_json() {
+            console.note(text);
+            return Ok(());
+        }
+        console.result(text)
+    };
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
     for bench in benches.iter().filter(|bench| args.wants(bench.name)) {
         console.note(&format!("{}: measuring", bench.name));
@@ -61,7 +69,7 @@ pub fn run(
         (bench.run)(&mut run)?;
         rejected += run.rejected();
         let (found, shown) = run.finish();
-        console.result(&table::render(bench.name, &found))?;
+        say(&table::render(bench.name, &found))?;
         rows.extend(found);
         exhibits.extend(shown);
         if !bench.draws_itself {
@@ -70,14 +78,14 @@ pub fn run(
     }
     let report = Report::here(rows, exhibits, options);
     keep(args, &report, &bars, console)?;
-    console.result(&format!("{}\n{}, commit {}", report.cpu, report.machine, report.commit))?;
+    say(&format!("{}\n{}, commit {}", report.cpu, report.machine, report.commit))?;
     if let Some(pair) = &report.pair {
-        console.result(&pair.to_string())?;
+        say(&pair.to_string())?;
     }
     if rejected > 0 {
-        console.result(&format!("{rejected} runs rejected and repeated"))?;
+        say(&format!("{rejected} runs rejected and repeated"))?;
     }
-    Ok(())
+    if args.result.is_json() { Ok(console.result(output::json(&report)?.trim_end())?) } else { Ok(()) }
 }
 
 /// Refuses to replace a page's data by those of another command, which may measure less.
@@ -110,7 +118,8 @@ fn other_command(known: &str, asked: &str) -> Option<String> {
 /// Writes the requested files: the report, bars for its rows, and the charts that benchmarks added.
 fn keep(args: &BenchArgs, report: &Report, bars: &[&str], console: &Console) -> Result<(), OutputError> {
     let data = args.page.as_ref().map(|kind| pages::data_file(kind, &report.processor()));
-    for path in args.json.iter().chain(&data) {
+    args.result.write(report, None, console)?;
+    if let Some(path) = &data {
         console.keep(path, &output::json(report)?)?;
     }
     if let Some(directory) = &args.svg {

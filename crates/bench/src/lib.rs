@@ -10,6 +10,7 @@
 //! | [`structures`] | the structures under test |
 //! | [`figures`] | figures and tables of both papers |
 //! | [`gateway`] | one gateway node by stage, and latencies of clusters |
+//! | `gpu` | builds of SetSep on a GPU, with the feature `cuda` |
 //! | [`names`] | names of several kinds from shift registers |
 //! | [`keys`], [`timing`], [`rounds`], [`pin`] | keys, clocks, interleaved runs, cores |
 //! | [`limit`], [`mod@pair`] | limits of the machine: the memory loads of lookups, and how two cores scale |
@@ -31,6 +32,8 @@ pub mod dhash;
 pub mod error;
 pub mod figures;
 pub mod gateway;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 pub mod keys;
 pub mod kinds;
 pub mod limit;

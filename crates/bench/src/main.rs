@@ -59,6 +59,8 @@ fn run(cli: &Cli, console: &Console, interrupt: &Interrupt) -> Result<(), BenchE
     match cli.command {
         Some(BenchCommand::Pages { check: true }) => Ok(pages::check(Path::new("."), &kinds(), console)?),
         Some(BenchCommand::Pages { check: false }) => Ok(write_pages(console)?),
+        #[cfg(feature = "cuda")]
+        Some(BenchCommand::GpuBuild(ref args)) => scalebricks_bench::gpu::run(args, console, interrupt),
         Some(BenchCommand::Count { ref work, ref by, packets, ports }) => {
             let options = Options { quick: true, ..Options::default() };
             let bench = BenchRun::new("router", &options, console, interrupt);
@@ -86,6 +88,7 @@ fn kinds() -> Vec<Kind> {
 /// All benchmarks, in the order in which they run.
 fn all() -> Vec<Bench> {
     let of_clusters = [
+        Bench { name: "cluster-scale", run: cluster_benches::control::run_scale, draws_itself: false },
         Bench { name: "gateway", run: cluster_benches::gateway::run, draws_itself: true },
         Bench { name: "control", run: cluster_benches::control::run, draws_itself: false },
     ];

@@ -82,6 +82,8 @@ metrics! {
     RecoveryTime = "recovery_time", "ns";
     /// Time until a node that starts with empty tables has caught up.
     JoinTime = "join_time", "ns";
+    /// Flows that a node handles.
+    NodeFlows = "node_flows", "flows";
     /// GPT delta bytes per changed key.
     DeltaBytes = "delta_bytes", "bytes";
     /// Bits that such a delta must carry, by the entropy of what it changes.

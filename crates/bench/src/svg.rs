@@ -1,14 +1,19 @@
 //! Rates as bar charts: one picture per benchmark and metric, one panel per table size, one bar per row.
 
+use crate::figures::chart::labels;
 use crate::report::Report;
 use crate::row::{Metric, Row};
 use crate::table::figure;
 use plotters::style::text_anchor::HPos;
 use scalebricks_console::quantity::short_count;
-use scalebricks_report::picture::{self, Area, Bar, DrawError, FAINT, INK, bold, style};
+use scalebricks_report::picture::{self, Area, Bar, DrawError, FAINT, INK, WIDTH, bold, style};
 
 const HEAD: i32 = 56;
-const FOOT: i32 = 34;
+const EDGE: i32 = 28;
+const FOOT_SIZE: u32 = 11;
+const FOOT_LINE: i32 = 16;
+/// Characters of a commit, with the remark that sources had changed.
+const SHOWN_COMMIT: usize = 20;
 const PANEL_HEAD: i32 = 34;
 const PITCH: i32 = 24;
 
@@ -40,7 +45,7 @@ pub fn render(report: &Report, benches: &[&str]) -> Result<Vec<(String, String)>
 
 fn picture(report: &Report, bench: &str, metric: Metric, rows: &[&Row]) -> Result<String, DrawError> {
     let panels: Vec<&[&Row]> = rows.chunk_by(|a, b| panel_of(a) == panel_of(b)).collect();
-    let height = HEAD + FOOT + PITCH * length(rows.len()) + PANEL_HEAD * length(panels.len());
+    let height = HEAD + foot_height(report) + PITCH * length(rows.len()) + PANEL_HEAD * length(panels.len());
     picture::document(height, |area| {
         let title = format!("{bench}: {}", metric.name().replace('_', " "));
         area.draw_text(&title, &bold(style(22, INK, HPos::Left)), (28, 32))?;
@@ -53,11 +58,24 @@ fn picture(report: &Report, bench: &str, metric: Metric, rows: &[&Row]) -> Resul
     })
 }
 
-/// Draws where it was measured at the lower edge.
+/// Draws where it was measured at the lower edge, in as many lines as that takes.
 pub(crate) fn draw_foot(area: &Area<'_>, report: &Report, height: i32) -> Result<(), DrawError> {
-    let foot = format!("{} · {} · commit {}", report.cpu, report.machine, report.commit);
-    area.draw_text(&foot, &style(12, FAINT, HPos::Left), (28, height - 16))?;
+    let lines = foot(report);
+    for (number, line) in (1..).zip(lines.iter().rev()) {
+        area.draw_text(line, &style(FOOT_SIZE, FAINT, HPos::Left), (EDGE, height - FOOT_LINE * number))?;
+    }
     Ok(())
+}
+
+/// Height of what [`draw_foot`] draws, with its distance from what is above.
+pub(crate) fn foot_height(report: &Report) -> i32 {
+    FOOT_LINE * (length(foot(report).len()) + 1)
+}
+
+fn foot(report: &Report) -> Vec<String> {
+    let commit = report.commit.chars().take(SHOWN_COMMIT).collect::<String>();
+    let foot = format!("{} · {} · commit {commit}", report.cpu, report.machine);
+    labels::wrap(&foot, FOOT_SIZE, WIDTH - 2 * EDGE)
 }
 
 /// A number of rows or panels, at most some hundreds.

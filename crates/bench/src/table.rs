@@ -70,6 +70,7 @@ pub fn figure(row: &Row, figure: f64) -> String {
         | Metric::MaxGroupLoad
         | Metric::AmbiguousNames
         | Metric::Reseeded
+        | Metric::NodeFlows
         | Metric::Instructions => format!("{figure:.0}"),
         Metric::Loss => format!("{figure:.1} %"),
         Metric::ShareOfLimit | Metric::HugePages | Metric::LinksPerPacket | Metric::Comparisons => {
@@ -121,7 +122,7 @@ pub fn figure(row: &Row, figure: f64) -> String {
 
 /// A rate with at most four digits: `123 M`, `1.23 k`.
 #[expect(clippy::cast_sign_loss, reason = "a rate is not negative")]
-fn rate(figure: f64) -> String {
+pub(crate) fn rate(figure: f64) -> String {
     short_count(figure.round() as u64)
 }
 

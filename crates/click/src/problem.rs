@@ -260,19 +260,24 @@ pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, other)| other.to_owned())
 }
 
-/// Edit distance: characters to insert, remove or replace. Names longer than 64 characters are truncated.
+/// Edit distance: characters to insert, remove, replace, or swap with the next one. Names longer than 64 characters are
+/// truncated.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().take(64).collect();
     let right: Vec<char> = right.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
+    let mut row_before = Vec::new();
     for (i, a) in left.iter().enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
+        let mut next = vec![i + 1];
         for (j, b) in right.iter().enumerate() {
-            let changed = corner + usize::from(a != b);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+            let changed = row[j] + usize::from(a != b);
+            let mut least = changed.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && left[i - 1] == *b && right[j - 1] == *a {
+                least = least.min(row_before[j - 1] + 1);
+            }
+            next.push(least);
         }
+        row_before = std::mem::replace(&mut row, next);
     }
     row[right.len()]
 }
@@ -285,6 +290,7 @@ mod tests {
     fn a_near_name_is_found_and_a_far_one_is_not() {
         let known = ["Queue", "Unqueue", "CheckIPHeader", "Discard"];
         assert_eq!(similar("Quue", known).as_deref(), Some("Queue"));
+        assert_eq!(similar("Qeuue", known).as_deref(), Some("Queue"));
         assert_eq!(similar("queue", known).as_deref(), Some("Queue"));
         assert_eq!(similar("CheckIpHeader", known).as_deref(), Some("CheckIPHeader"));
         assert_eq!(similar("Zebra", known), None);

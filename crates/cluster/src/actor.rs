@@ -451,6 +451,9 @@ impl<T: Tables> Actor<T> {
             let target = self.agent.replica().target(partition);
             self.waiters.settled(partition, target.map_or(Position(0), |target| target.settled));
             keys += target.map_or(0, |target| target.keys);
+            if let Some((target, reached)) = target.zip(self.agent.replica().gpt_position(partition)) {
+                self.shared.progress.set(partition, [reached, target.settled, target.newest]);
+            }
         }
         self.shared.keys.store(keys, Ordering::Relaxed);
         self.shared.viewed(self.agent.membership().view());

@@ -29,6 +29,7 @@
 //! | `placement` | the record of drained nodes and standbys, as the controller sets them |
 //! | [`rib`] | builds a partition's RIB from its log |
 //! | [`verify`] | compares all tables with the logs |
+//! | [`progress`] | the positions of the node's tables in the logs |
 //! | [`repins`] | notifies the controller of flows that moved to other nodes |
 //! | `pulses` | the nodes that are in contact with the engine |
 //! | `peers` | sends messages to other nodes, relayed around a broken link |
@@ -60,6 +61,7 @@ pub mod moved;
 mod peers;
 mod placement;
 pub mod plane;
+pub mod progress;
 mod pulses;
 mod repinning;
 pub mod repins;

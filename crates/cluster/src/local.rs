@@ -66,6 +66,11 @@ impl MemoryTables {
         Reader::new(&self.gpt)
     }
 
+    /// Bytes of the GPT.
+    pub fn gpt_bytes(&self) -> usize {
+        self.gpt.table_bytes()
+    }
+
     /// The nodes that the GPT names for these keys.
     pub fn named<'a>(&self, keys: impl IntoIterator<Item = &'a FlowKey>) -> Vec<u8> {
         let mut reader = self.reader();

@@ -9,6 +9,7 @@ use super::leasing::Leasing;
 use super::moved::MovedCounters;
 use super::peers::Peers;
 use super::placement::{self, Placed};
+use super::progress::Progress;
 use super::repins::Repins;
 use super::rib::LogReader;
 use super::shared_tables::SharedTables;
@@ -76,6 +77,7 @@ pub(super) struct PlaneState {
     hasher: KeyHasher,
     /// Number of the cluster's keys.
     pub(super) keys: AtomicU64,
+    pub(super) progress: Progress,
     /// By partition, the queues to its owner.
     pub(super) call_queues: Vec<CallQueues>,
     /// By partition, the queue to its log, for the owner.
@@ -183,6 +185,7 @@ impl ControlPlane {
             partitions: config.partitions,
             hasher: config.hasher,
             keys: AtomicU64::new(0),
+            progress: Progress::new(config.partitions),
             call_queues,
             logs,
             identity: Arc::clone(&identity),

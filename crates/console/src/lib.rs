@@ -9,7 +9,9 @@ pub mod machine;
 pub mod memory;
 pub mod output;
 pub mod quantity;
+pub mod results;
 pub mod status;
 
 pub use interrupt::{Interrupt, Interrupted};
 pub use output::{Busy, Console, OutputError, Progress};
+pub use results::ResultArgs;

@@ -9,11 +9,13 @@
 //! | [`engine`] | the process that stores the log on one machine |
 //! | [`router`] | routers: one server, or a node of a cluster |
 //! | `replica` | a state that several processes compute from one log |
+//! | `config` | reading and checking of configurations: one description of their keys
 //! | [`runtime`] | code that nodes, switches and graphs share: workers, devices, signals |
 //! | [`error`] | the errors of nodes, switches and graphs |
 
 #![forbid(unsafe_code)]
 
+mod config;
 pub mod engine;
 pub mod error;
 pub mod flows;

@@ -3,7 +3,7 @@
 use crate::error::{DpdkError, check};
 use crate::mbuf;
 use scalebricks_dpdk_sys as sys;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
@@ -76,6 +76,13 @@ impl EalConfig {
 /// Shows that DPDK runs in this process, which it does until the process ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Eal(());
+
+/// The version of DPDK, as in `DPDK 22.11.11`. It needs no environment.
+pub fn version() -> String {
+    // SAFETY: the function takes nothing and returns a string that is never freed.
+    let version = unsafe { CStr::from_ptr(sys::rte_version()) };
+    version.to_string_lossy().into_owned()
+}
 
 impl Eal {
     /// Starts DPDK, once per process.

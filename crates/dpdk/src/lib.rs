@@ -24,7 +24,7 @@ mod port;
 mod queue;
 pub mod route_peers;
 
-pub use eal::{Eal, EalConfig, Memory, RegisteredThread, SimdBits};
+pub use eal::{Eal, EalConfig, Memory, RegisteredThread, SimdBits, version};
 pub use error::DpdkError;
 pub use mbuf::Mbuf;
 pub use pool::{Pool, PoolConfig};

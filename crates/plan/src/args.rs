@@ -217,7 +217,7 @@ pub struct FlowsArgs {
     #[arg(long, conflicts_with_all = ["from", "capture", "balance", "fifo", "l3", "tcp", "ghz"])]
     pub paper: bool,
 
-    /// Take the stages of a result of `scalebricks-bench dhash --json FILE`, nanoseconds
+    /// Take the stages of a result of `scalebricks-bench dhash --json-file FILE`, nanoseconds
     #[arg(long, value_name = "FILE", conflicts_with_all = ["capture", "balance", "fifo", "l3", "tcp", "ghz"])]
     pub from: Option<PathBuf>,
 

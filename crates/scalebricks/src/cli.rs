@@ -1,9 +1,11 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use crate::{manual, version};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use scalebricks_admin::commands::{
-    self, AskArgs, CaptureArgs, ClusterCommand, FlowCommand, StatsArgs, TraceArgs,
+    self, AskArgs, CaptureArgs, ClusterCommand, Daemon, FlowCommand, StatsArgs, TraceArgs,
 };
+use scalebricks_admin::dashboard::args as dashboard;
 use scalebricks_daemon::engine;
 use scalebricks_daemon::flows::args as flows;
 use scalebricks_daemon::graph::args as graph;
@@ -16,11 +18,43 @@ use std::path::PathBuf;
 
 /// A cluster of ordinary servers that behaves as one stateful packet gateway.
 #[derive(Debug, Parser)]
-#[command(name = "scalebricks", version, arg_required_else_help = true)]
+#[command(name = "scalebricks", version = version::short(), long_version = version::long(), arg_required_else_help = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The commands that ask a running process, and its kind.
+const ASKING: [(&str, Daemon); 9] = [
+    ("status", Daemon::Node),
+    ("stats", Daemon::Node),
+    ("trace", Daemon::Node),
+    ("capture", Daemon::Node),
+    ("flow", Daemon::Node),
+    ("cluster", Daemon::Node),
+    ("switch", Daemon::Switch),
+    ("router", Daemon::Router),
+    ("graph", Daemon::Graph),
+];
+
+impl Cli {
+    /// The definition of the command line, for parsing, manual pages and completions.
+    pub fn definition() -> clap::Command {
+        ASKING.into_iter().fold(Self::command(), |command, (name, asked)| {
+            command.mut_subcommand(name, |subcommand| commands::speak_of(subcommand, asked))
+        })
+    }
+
+    /// The command line of this process. Prints the error and exits if it is wrong.
+    pub fn read() -> Self {
+        let mut command = Self::definition();
+        let matches = command.get_matches_mut();
+        if let Some(demo) = matches.subcommand_matches("demo") {
+            scalebricks_lab::demo::useless::refuse(demo, &mut command).unwrap_or_else(|error| error.exit());
+        }
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// What to do.
@@ -89,6 +123,45 @@ pub enum Command {
     /// Who is in a running cluster and owns what; empty a node, compare all tables
     #[command(subcommand, long_about = commands::CLUSTER_ABOUT, after_long_help = commands::CLUSTER_EXAMPLES, after_help = "See --help for examples.")]
     Cluster(Box<ClusterCommand>),
+
+    /// A page for the browser that shows a running cluster
+    #[command(long_about = dashboard::ABOUT, after_long_help = dashboard::EXAMPLES, after_help = "See --help for examples.")]
+    Dashboard(Box<dashboard::DashboardArgs>),
+
+    /// Print the completions of the command line for a shell
+    #[command(after_long_help = manual::COMPLETIONS_EXAMPLES, after_help = "See --help for examples.")]
+    Completions(manual::CompletionsArgs),
+
+    /// Write the manual pages of all subcommands into a directory
+    #[command(after_long_help = manual::MAN_EXAMPLES, after_help = "See --help for examples.")]
+    Man(manual::ManArgs),
+}
+
+impl Command {
+    /// Whether no progress is to be shown.
+    pub fn is_quiet(&self) -> bool {
+        match self {
+            Self::Demo(args) => args.quiet,
+            Self::Node(node) => node.is_quiet(),
+            Self::Lab(command) => command.is_quiet(),
+            Self::Capture(args) => args.quiet,
+            Self::Flow(command) => command.is_quiet(),
+            Self::Flows(args) => args.quiet,
+            Self::Switch(call) => call.is_quiet(),
+            Self::Graph(command) => command.is_quiet(),
+            Self::Router(command) => command.is_quiet(),
+            Self::Engine(_)
+            | Self::Elements(_)
+            | Self::Plan(_)
+            | Self::Status(_)
+            | Self::Stats(_)
+            | Self::Trace(_)
+            | Self::Cluster(_)
+            | Self::Dashboard(_)
+            | Self::Completions(_)
+            | Self::Man(_) => false,
+        }
+    }
 }
 
 /// A node by its configuration alone, or what is to be done with one.
@@ -221,10 +294,24 @@ Exit status:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::definition().debug_assert();
+    }
+
+    #[test]
+    fn help_names_the_process_that_is_asked() {
+        for (words, heading, socket) in [
+            (&["status"][..], "The node:", "the only node*.sock"),
+            (&["switch", "status"], "The switch:", "the only switch*.sock"),
+            (&["switch", "names", "lookup"], "The switch:", "the only switch*.sock"),
+            (&["graph", "show"], "The process with the graph:", "the only graph*.sock or node*.sock"),
+        ] {
+            let line = [&["scalebricks"], words, &["--help"]].concat();
+            let help = Cli::definition().try_get_matches_from(line).unwrap_err().to_string();
+            assert!(help.contains(heading) && help.contains(socket), "{help}");
+            assert!(!help.contains("The process:"), "{help}");
+        }
     }
 }

@@ -3,10 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod manual;
+mod version;
 
-use clap::Parser;
 use cli::{Cli, Command, EngineCommand, LogFormat, NodeCommand};
-use scalebricks_admin::commands;
+use scalebricks_admin::{commands, dashboard};
 use scalebricks_allocator::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_daemon::switch::args::SwitchCommand;
@@ -25,32 +26,18 @@ static ALLOCATOR: HugePages = HugePages;
 fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("SCALEBRICKS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // https://no-color.org
+    let is_coloured =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     match format {
-        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Text => log.with_ansi(is_coloured).init(),
         LogFormat::Json => log.json().init(),
     }
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    let console = Console::new(match &command {
-        Command::Demo(args) => args.quiet,
-        Command::Node(node) => node.is_quiet(),
-        Command::Lab(command) => command.is_quiet(),
-        Command::Capture(args) => args.quiet,
-        Command::Flow(command) => command.is_quiet(),
-        Command::Flows(args) => args.quiet,
-        Command::Switch(call) => call.is_quiet(),
-        Command::Graph(command) => command.is_quiet(),
-        Command::Router(command) => command.is_quiet(),
-        Command::Engine(_)
-        | Command::Elements(_)
-        | Command::Plan(_)
-        | Command::Status(_)
-        | Command::Stats(_)
-        | Command::Trace(_)
-        | Command::Cluster(_) => false,
-    });
+    let command = Cli::read().command;
+    let console = Console::new(command.is_quiet());
     let interrupt = match Interrupt::listen() {
         Ok(interrupt) => interrupt,
         Err(error) => {
@@ -123,6 +110,15 @@ fn main() -> ExitCode {
         }
         Command::Cluster(command) => {
             commands::cluster(&command, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Dashboard(args) => {
+            dashboard::run(&args, &console, &interrupt).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Completions(args) => manual::completions(&args, &console)
+            .map(|()| 0)
+            .map_err(|error| (error.to_string(), status::FAILURE)),
+        Command::Man(args) => {
+            manual::man(&args, &console).map(|()| 0).map_err(|error| (error.to_string(), status::FAILURE))
         }
     };
     let code = done.unwrap_or_else(|(problem, code)| {

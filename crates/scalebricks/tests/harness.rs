@@ -10,9 +10,11 @@ use scalebricks_engine::embedded::{EmbeddedLog, Options};
 use scalebricks_types::{FlowKey, NodeId, Teid};
 use std::collections::HashMap;
 use std::fs;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait of a test.
@@ -74,6 +76,19 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(began.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A free port of the loopback address, for TCP and UDP, that no other test of this process gets. It is below the range
+/// from which the kernel takes ports.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let offset = u32::from(NEXT.fetch_add(1, Ordering::Relaxed)) + std::process::id();
+        let port = 20_000 + (offset % 10_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use crate::harness::{block_on, key};
+use crate::harness::{block_on, free_port, key};
 use scalebricks_apps::gateway::{FlowTables, PinnedState};
 use scalebricks_cluster::live::live;
 use scalebricks_cluster::local::{LocalCluster, LocalConfig};
@@ -19,7 +19,7 @@ use scalebricks_tables::FibValue;
 use scalebricks_tables::compact::{Params, Structure};
 use scalebricks_types::{FlowKey, HashSeed, KeyHasher, NodeId, PartitionCount, PartitionId, Teid};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -178,11 +178,8 @@ fn the_same_over_the_mesh_into_real_tables() {
     block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let engine = log_of_many_keys(directory.path()).await;
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let held: Vec<TcpListener> = (0..2).map(|_| TcpListener::bind(any).unwrap()).collect();
-        let address = |number: usize| held[number].local_addr().unwrap();
-        let peers: BTreeMap<_, _> = [(node(0), address(0)), (node(1), address(1))].into();
-        drop(held);
+        let address = || SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let peers: BTreeMap<_, _> = [(node(0), address()), (node(1), address())].into();
         let has_caught_up = |node: &Real| node.plane.get().is_some_and(ControlPlane::has_caught_up);
         let owner = real(0, &engine, &peers);
         until("the owner has begun", || has_caught_up(&owner)).await;

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's helpers fail the test")]
 
-use crate::harness::program;
+use crate::harness::{free_port, program};
 use std::fs::{self, Permissions};
-use std::net::{TcpListener, UdpSocket};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -79,11 +79,7 @@ impl Place {
         for name in ["cluster.key", "nats.password", "admin.token"] {
             secret(&path(name), &"0123456789abcdef".repeat(4), 0o600);
         }
-        // Free a moment ago, and below the range that the system draws from.
-        let mut free = (20_000 + std::process::id() as u16 % 10_000..).filter(|&port| {
-            TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok()
-        });
-        let (admin, mesh) = (free.next().unwrap(), free.next().unwrap());
+        let (admin, mesh) = (free_port(), free_port());
         let config = NODE.replace("ADMIN", &admin.to_string()).replace("MESH", &mesh.to_string());
         Self { folder, config, mesh }
     }

@@ -7,6 +7,7 @@ mod live_table;
 mod lookup;
 pub(crate) mod lpm;
 mod reshape;
+mod scale;
 mod space;
 mod update;
 
@@ -16,7 +17,7 @@ use crate::figures::{self, capacity, concise};
 use crate::router;
 
 /// All benchmarks in the order in which they run.
-pub const ALL: [Bench; 13] = [
+pub const ALL: [Bench; 14] = [
     Bench { name: "setsep-build", run: build::run, draws_itself: false },
     Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },
     Bench { name: "setsep-update", run: update::setsep, draws_itself: false },
@@ -24,6 +25,7 @@ pub const ALL: [Bench; 13] = [
     Bench { name: "concise", run: concise::run, draws_itself: true },
     Bench { name: "choice", run: choice::run, draws_itself: true },
     Bench { name: "setsep-space", run: space::run, draws_itself: false },
+    Bench { name: "scale", run: scale::run, draws_itself: false },
     Bench { name: "fib", run: fib::run, draws_itself: false },
     Bench { name: "lpm", run: lpm::run, draws_itself: false },
     Bench { name: "dhash", run: dhash::run, draws_itself: true },

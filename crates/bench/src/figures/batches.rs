@@ -25,6 +25,8 @@ const FULL: [u64; 6] = [500_000, 1_000_000, 4_000_000, 16_000_000, 32_000_000, 6
 
 /// Minimum lookups per run; a small table is queried several times.
 const LEAST_ASKED: usize = 8_000_000;
+/// The same, for quick runs.
+const LEAST_ASKED_QUICK: usize = 500_000;
 
 /// The paper's format and the default one, unless others are requested.
 fn formats(bench: &BenchRun<'_>) -> Vec<Format> {
@@ -67,7 +69,7 @@ fn one(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8) -> Result<(), BenchE
         tables.push((format, build::build(&mut prepared, make.threads)?.0));
     }
     let forms = KeyForms::default();
-    let times = LEAST_ASKED.div_ceil(keys.max(1) as usize);
+    let times = options.pick(LEAST_ASKED_QUICK, LEAST_ASKED).div_ceil(keys.max(1) as usize);
     let replays = tables.iter().map(|(_, table)| Replay::of(table.as_ref(), forms.queries(&set)));
     let limits: Vec<Limits<'_>> = replays.map(|replay| Limits::new(replay, times)).collect();
     drop(busy);

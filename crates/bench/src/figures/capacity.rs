@@ -1,6 +1,6 @@
 //! Figure 11: flows that fit by number of nodes, in closed form and with the sizes of real tables.
 
-use super::{cluster, paper};
+use super::{cluster, filled, paper};
 use crate::bench_run::BenchRun;
 use crate::benches::build;
 use crate::error::BenchError;
@@ -85,7 +85,7 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let case = bench.case("fib", fib_keys).table_bytes(fib_bytes as u64);
     bench.add(case, Metric::BitsPerKey, Summary::exact(entry_bits));
     show(bench, &gpt_bits, entry_bits);
-    Ok(())
+    filled::run(bench)
 }
 
 /// Fills an exact table within a node's memory until it refuses a flow; returns keys and bytes.

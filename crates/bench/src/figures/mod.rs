@@ -22,6 +22,7 @@ pub mod cluster;
 pub mod concise;
 pub mod construction;
 pub mod dhash;
+mod filled;
 pub mod gateway;
 pub mod generation;
 pub mod group_load;

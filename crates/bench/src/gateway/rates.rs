@@ -40,7 +40,7 @@ struct NodeRates<'a> {
 /// # Errors
 /// [`BenchError`], also for a lost or changed packet.
 pub fn measure(bench: &mut BenchRun<'_>, plan: &Plan<'_>) -> Result<(), BenchError> {
-    let packets = bench.options.pick(1 << 18, 1 << 21);
+    let packets = bench.options.pick(1 << 16, 1 << 21);
     let kinds = TrafficMix { outside: traffic(plan.flows, EXTERNAL), fabric: traffic(plan.flows, HANDLING) };
     let mut found = Vec::new();
     for cores in Cores::there(plan.spare) {

@@ -135,7 +135,7 @@ pub fn measure<P: PacketBuf + 'static>(
     bench: &mut BenchRun<'_>,
     plan: &Plan<'_, P>,
 ) -> Result<(), BenchError> {
-    let packets = bench.options.pick(1 << 18, 1 << 20);
+    let packets = bench.options.pick(1 << 16, 1 << 20);
     let mut parts: Vec<Part> = Vec::new();
     let (mut rigs, mut found) = (Vec::new(), Vec::new());
     for &role in plan.roles {

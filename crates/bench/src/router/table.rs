@@ -69,7 +69,7 @@ pub(super) trait Routed: Family + Display {
 }
 
 impl Routed for Ipv4Addr {
-    const PREFIXES: [usize; 2] = [50_000, 512_621];
+    const PREFIXES: [usize; 2] = [10_000, 512_621];
 
     fn is_routed(self) -> bool {
         let [first, second, ..] = self.octets();
@@ -87,7 +87,7 @@ impl Routed for Ipv4Addr {
 }
 
 impl Routed for Ipv6Addr {
-    const PREFIXES: [usize; 2] = [10_000, 27_693];
+    const PREFIXES: [usize; 2] = [2_000, 27_693];
 
     /// Global unicast.
     fn is_routed(self) -> bool {

@@ -210,6 +210,11 @@ impl<T: Tables> Replica<T> {
         &mut self.tables
     }
 
+    /// The last GPT delta applied of a partition; `None` if there is no such partition.
+    pub fn gpt_position(&self, partition: PartitionId) -> Option<Position> {
+        Some(self.shares.get(usize::from(partition.0))?.gpt)
+    }
+
     /// Where a partition is; `None` if there is no such partition.
     pub fn report(&self, partition: PartitionId) -> Option<Report> {
         let share = self.shares.get(usize::from(partition.0))?;

@@ -5,7 +5,7 @@ use super::errors::{Owners, OwnersByPlane};
 use super::load::Configuration;
 use crate::error::ProcessError;
 use crate::node::control_plane::{self, Daemon, DaemonError};
-use scalebricks_admin::model::{ControlStats, LeaseView, MemberFitness};
+use scalebricks_admin::model::{ControlStats, LeaseView, LogView, MemberFitness};
 use scalebricks_apps::gateway::flow_tables::list::Changes;
 use scalebricks_apps::gateway::node::NodeTables;
 use scalebricks_apps::gateway::{FlowList, FlowSpec, FlowTables, FlowTablesError, TableSizes};
@@ -131,7 +131,8 @@ impl Source {
                     forwards_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
                 });
                 let members = MemberFitness::of(&plane.view());
-                Some(ControlStats { lease, members, ..(plane.stats(), daemon.mesh_stats()).into() })
+                let log = LogView::of(&plane.positions());
+                Some(ControlStats { log, lease, members, ..(plane.stats(), daemon.mesh_stats()).into() })
             }
         }
     }

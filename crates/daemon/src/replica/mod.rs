@@ -33,7 +33,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// The whole state is in one log.
-const PARTITION: PartitionId = PartitionId(0);
+pub(crate) const PARTITION: PartitionId = PartitionId(0);
 
 /// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(500);

@@ -26,6 +26,18 @@ pub(crate) fn is_dpdk(device: &str) -> bool {
     device.contains([':', ',']) || device.starts_with("net_")
 }
 
+/// The version of DPDK, if it is built in.
+#[cfg(feature = "dpdk")]
+pub fn dpdk_version() -> Option<String> {
+    Some(scalebricks_dpdk::version())
+}
+
+/// The version of DPDK, if it is built in.
+#[cfg(not(feature = "dpdk"))]
+pub const fn dpdk_version() -> Option<String> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::is_dpdk;

@@ -3,6 +3,7 @@
 use super::admin::args::{NAMES_EXAMPLES, NamesCommand};
 use clap::{Args, Subcommand};
 use scalebricks_admin::commands::StatsArgs;
+use scalebricks_console::ResultArgs;
 use std::path::PathBuf;
 
 /// Description of `scalebricks switch`.
@@ -29,7 +30,7 @@ Exit status:
 pub const REPLAY_EXAMPLES: &str = "\
 Examples:
   scalebricks switch replay --config switch.toml --in left=a.pcap --in right=b.pcapng.gz --out out/
-  scalebricks switch replay --config switch.toml --in left=a.pcap --out out/ --json out/summary.json --quiet
+  scalebricks switch replay --config switch.toml --in left=a.pcap --out out/ --json --quiet
 
 The clock is that of the captures. Ports without a capture only send. Ctrl-C leaves no incomplete files.";
 
@@ -119,9 +120,9 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 
-    /// Also write the summary as JSON to this file
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    /// What is printed, and a file for it.
+    #[command(flatten)]
+    pub result: ResultArgs,
 
     /// Print only the result and errors
     #[arg(long, short)]

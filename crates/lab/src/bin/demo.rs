@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use scalebricks_allocator::HugePages;
 use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_lab::demo::{self, args::DemoArgs};
@@ -20,7 +20,10 @@ struct Demo {
 }
 
 fn main() -> ExitCode {
-    let Demo { args } = Demo::parse();
+    let mut command = Demo::command();
+    let matches = command.get_matches_mut();
+    demo::useless::refuse(&matches, &mut command).unwrap_or_else(|error| error.exit());
+    let Demo { args } = Demo::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let console = Console::new(args.quiet);
     let done = Interrupt::listen()
         .map_err(|error| (format!("cannot listen for Ctrl-C: {error}"), status::FAILURE))

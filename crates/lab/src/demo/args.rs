@@ -3,7 +3,7 @@
 use super::config::{DemoConfig, GATEWAY, MAX_FLOWS, NODES};
 use clap::{Args, ValueEnum};
 use scalebricks_apps::gateway::Architecture;
-use scalebricks_console::quantity;
+use scalebricks_console::{ResultArgs, quantity};
 use scalebricks_elements::gateway::packet::policy::MIN_MTU;
 use scalebricks_elements::gateway::{Oversize, Policy};
 use scalebricks_tables::compact::Structure;
@@ -12,9 +12,6 @@ use std::path::PathBuf;
 
 /// Fewest and most nodes of a demonstration.
 const NODE_RANGE: std::ops::RangeInclusive<i64> = 2..=64;
-
-/// Where results go unless another file is named.
-pub const JSON: &str = "out/demo.json";
 
 /// Most packets per architecture of a synthetic run.
 const MAX_PACKETS: u64 = 1_000_000_000_000;
@@ -46,8 +43,8 @@ Examples:
       Replay a capture taken with checksum offload; write the frames that each node sent.
   scalebricks demo --app router --routes table.txt.gz
       The cluster router, with a table of lines PREFIX ORIGIN: reordering, fairness and nodes a packet.
-  scalebricks demo --json run.json --svg run.svg --quiet
-      Results for scripts; the table still goes to standard output.
+  scalebricks demo --json --svg run.svg --quiet | jq .architectures
+      Results for scripts.
 
 Exit status:
   0 all packets accounted for    1 packets lost or misdelivered, or the run failed
@@ -111,7 +108,7 @@ pub struct DemoArgs {
     pub base_station_mtu: u16,
 
     /// Forward packets with a wrong IPv4 header checksum, which captures taken with checksum offload contain
-    #[arg(long)]
+    #[arg(long, requires = "pcap")]
     pub ignore_checksums: bool,
 
     /// Replay this capture (pcap or pcapng, also .gz) in place of synthetic traffic
@@ -122,9 +119,9 @@ pub struct DemoArgs {
     #[arg(long, value_name = "DIR", requires = "pcap")]
     pub out: Option<PathBuf>,
 
-    /// File for the results as JSON
-    #[arg(long, value_name = "FILE", default_value = JSON)]
-    pub json: PathBuf,
+    /// What is printed, and a file for it [default: out/demo.json; out/router.json with --app router].
+    #[command(flatten)]
+    pub result: ResultArgs,
 
     /// File for the results as a picture
     #[arg(long, value_name = "FILE", default_value = "out/demo.svg")]

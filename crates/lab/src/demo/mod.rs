@@ -8,6 +8,7 @@
 //! | [`synthetic`] | all architectures with the same packets |
 //! | [`replayed`] | a capture in place of synthetic packets |
 //! | [`router`] | `--app router`: the cluster router |
+//! | [`useless`] | options that would have no effect are refused |
 //! | [`report`] | the result as JSON, table and picture |
 
 pub mod architecture_run;
@@ -24,16 +25,23 @@ pub mod router;
 pub mod stopwatch;
 pub mod synthetic;
 pub mod traffic;
+pub mod useless;
 
+use crate::demo::report::result::{ArchitectureResult, Report};
 use crate::demo::report::{svg, table};
 use crate::pages;
 use crate::replay::ReplayError;
 use args::{AppChoice, DemoArgs};
 use router::RouterDemoError;
-use scalebricks_console::{Console, Interrupt, OutputError, output, status};
+use scalebricks_console::{Console, Interrupt, OutputError, quantity, status};
+use scalebricks_elements::gateway::DropReason;
 use scalebricks_report::pages::PagesError;
 use scalebricks_types::IdError;
+use std::path::Path;
 use synthetic::SyntheticError;
+
+/// Where results go unless another file is named.
+const JSON: &str = "out/demo.json";
 
 /// Why a demonstration did not complete.
 #[derive(Debug, thiserror::Error)]
@@ -102,9 +110,12 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
         None => synthetic::run(&config, console, interrupt)?,
     };
     // Files first, because the table may go to a closed pipe.
-    console.keep(&args.json, &output::json(&report)?)?;
+    args.result.write(&report, Some(Path::new(JSON)), console)?;
     console.keep(&args.svg, &svg::render(&report).map_err(OutputError::from)?)?;
-    console.result(&table::render(&report))?;
+    args.result.print(&report, table::render, console)?;
+    if let Some(hint) = checksum_hint(&report) {
+        console.note(&hint);
+    }
     if args.page {
         pages::keep(pages::DEMO, &report, console)?;
     }
@@ -114,4 +125,16 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
         result.problems.iter().for_each(|problem| console.error(&format!("{name}: {problem}")));
     }
     Ok(if report.is_clean() { status::SUCCESS } else { status::FAILURE })
+}
+
+/// What to do about packets that were dropped because of their checksum.
+fn checksum_hint(report: &Report) -> Option<String> {
+    let of = |result: &ArchitectureResult| {
+        result.dropped.get(DropReason::BadIpv4Checksum.name()).copied().unwrap_or(0)
+    };
+    let most = report.architectures.iter().map(of).max().filter(|&most| most > 0)?;
+    Some(format!(
+        "{} packets have a wrong IPv4 checksum, as in captures taken with checksum offload: forward them with --ignore-checksums",
+        quantity::count(most)
+    ))
 }

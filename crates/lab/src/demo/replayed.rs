@@ -47,7 +47,7 @@ pub fn run(
     for run in &outcome.runs {
         interrupt.check()?;
         run.captures.iter().for_each(|file| console.note(&format!("wrote {}", file.display())));
-        let mpps = run.mpps;
+        let mpps = run.mpps.unwrap_or(0.0);
         let speed = Speed { mpps, mpps_min: mpps, mpps_median: mpps, mpps_max: mpps };
         let capacity = config.capacity(run.architecture)?;
         architectures.push(ArchitectureResult::new(

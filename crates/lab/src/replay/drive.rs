@@ -6,6 +6,7 @@ use super::pinning::{FlowId, Pinning};
 use super::plan::{Entrance, Outcome, Plan, Planner};
 use super::{Counts, ReplayError, ReplayRun, Step};
 use crate::demo::config::DemoConfig;
+use crate::demo::stopwatch::rate_of_run;
 use crate::ledger::{Expected, Ledger};
 use crate::memory_cluster::{Left, MemoryCluster};
 use crate::tunnel::{self, TunnelForm, Uplink};
@@ -291,10 +292,10 @@ impl<'a> Drive<'a> {
     }
 
     fn finish(self) -> Result<(ReplayRun, Counts), ReplayError> {
-        let (totals, seconds) = (self.ledger.totals().clone(), self.forwarding.as_secs_f64());
+        let totals = self.ledger.totals().clone();
         let run = ReplayRun {
             architecture: self.architecture,
-            mpps: if seconds > 0.0 { totals.packets_in as f64 / seconds / 1e6 } else { 0.0 },
+            mpps: rate_of_run(totals.packets_in, self.forwarding),
             totals,
             footprint: self.cluster.footprint(),
             captures: self.captures.map_or(Ok(Vec::new()), NodeCaptures::finish)?,

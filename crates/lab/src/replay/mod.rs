@@ -103,8 +103,9 @@ pub struct ReplayRun {
     pub architecture: Architecture,
     /// The totals of its ledger.
     pub totals: Totals,
-    /// Million packets per second of all nodes together. Rounds of a replay are short, so synthetic traffic measures better.
-    pub mpps: f64,
+    /// Million packets per second of all nodes together; none if less than 50 ms were timed. Rounds of a replay are
+    /// short, so synthetic traffic measures better.
+    pub mpps: Option<f64>,
     /// Table sizes and fabric bytes.
     pub footprint: Footprint,
     /// The captures that were written.

@@ -7,7 +7,7 @@ use super::streams::StreamEnd;
 use crate::demo::args::ArchChoice;
 use clap::{Args, Subcommand};
 use scalebricks_apps::gateway::Architecture;
-use scalebricks_console::quantity;
+use scalebricks_console::{ResultArgs, quantity};
 use scalebricks_tables::compact::Structure;
 use scalebricks_types::ClusterSize;
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   scalebricks lab run
       Builds the lab, checks everything, removes it: a few minutes.
-  scalebricks lab run --arch all --json out/lab.json
+  scalebricks lab run --arch all --json-file out/all.json
       The four architectures in turn.
   scalebricks lab run --quick --driver af-packet
       Short runs, over packet sockets only.
@@ -145,13 +145,14 @@ pub struct ShapeArgs {
     #[arg(long)]
     pub control: bool,
 
-    /// Structure of the GPT of ScaleBricks: setsep or othello
-    #[arg(long, value_name = "NAME", default_value_t)]
-    pub gpt: Structure,
+    /// Structure of the GPT of ScaleBricks: setsep or othello [default: setsep]
+    #[arg(long, value_name = "NAME")]
+    pub gpt: Option<Structure>,
 
     /// Program of the NATS server that stores the log: nats-server 2.15 or newer (`scripts/nats.sh path` prints one)
-    #[arg(long, value_name = "PROGRAM", default_value = "nats-server", conflicts_with = "nats")]
-    pub nats_server: PathBuf,
+    /// [default: nats-server]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "nats")]
+    pub nats_server: Option<PathBuf>,
 
     /// Three NATS servers of this program store the log instead of one. Implies --control
     #[arg(long, value_name = "PROGRAM")]
@@ -171,6 +172,26 @@ pub struct ShapeArgs {
 }
 
 impl ShapeArgs {
+    /// Whether flows come from the control plane.
+    const fn is_controlled(&self) -> bool {
+        self.control || self.nats.is_some() || self.flows > 0
+    }
+
+    /// Refuses options that would have no effect in a lab with these architectures.
+    ///
+    /// # Errors
+    /// [`LabError::Usage`] names the option and what it needs.
+    pub fn refuse_useless(&self, architectures: &[Architecture]) -> Result<(), LabError> {
+        let refuse = |what: &str| Err(LabError::Usage(what.to_owned()));
+        if self.gpt.is_some() && !architectures.contains(&Architecture::ScaleBricks) {
+            return refuse("--gpt has no effect: only the architecture scalebricks has a GPT");
+        }
+        if self.nats_server.is_some() && !self.is_controlled() {
+            return refuse("--nats-server has no effect without a control plane: add --control");
+        }
+        Ok(())
+    }
+
     /// The plan of the lab.
     ///
     /// # Errors
@@ -183,9 +204,14 @@ impl ShapeArgs {
             ues_per_node: self.phones,
             driver: self.driver,
             architecture,
-            is_controlled: self.control || self.nats.is_some() || self.flows > 0,
-            gpt: self.gpt,
-            nats: self.nats.as_ref().unwrap_or(&self.nats_server).clone(),
+            is_controlled: self.is_controlled(),
+            gpt: self.gpt.unwrap_or_default(),
+            nats: self
+                .nats
+                .as_ref()
+                .or(self.nats_server.as_ref())
+                .cloned()
+                .unwrap_or_else(|| "nats-server".into()),
             log_servers: if self.nats.is_some() { MAX_LOG_SERVERS } else { 1 },
             flows: self.flows,
         })
@@ -203,9 +229,9 @@ pub struct ChecksArgs {
     #[arg(long)]
     pub quick: bool,
 
-    /// File for the results as JSON
-    #[arg(long, value_name = "FILE", default_value = "out/lab.json")]
-    pub json: PathBuf,
+    /// What is printed, and a file for it.
+    #[command(flatten)]
+    pub result: ResultArgs,
 
     /// Keep the results in docs/data if all checks passed, for the documentation. Refused if sources have uncommitted changes
     #[arg(long, conflicts_with = "quick")]
@@ -259,9 +285,9 @@ pub struct OutagesArgs {
     #[arg(value_name = "NAME", value_delimiter = ',')]
     pub names: Vec<String>,
 
-    /// File for the results as JSON
-    #[arg(long, value_name = "FILE", default_value = "out/outages.json")]
-    pub json: PathBuf,
+    /// What is printed, and a file for it.
+    #[command(flatten)]
+    pub result: ResultArgs,
 
     /// Keep the results of all outages in docs/data, for the documentation. Refused if sources have uncommitted changes
     #[arg(long, conflicts_with = "names")]
@@ -399,5 +425,35 @@ fn parse_name(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("must be 1 to 20 lower-case letters and digits".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn refusal(options: &str) -> Option<String> {
+        let args = Program::parse_from(format!("run {options}").split_whitespace()).run;
+        args.shape.refuse_useless(&args.architectures()).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_without_effect_are_refused() {
+        let no_gpt = refusal("--gpt othello --arch vlb,full-duplication").unwrap();
+        assert!(no_gpt.starts_with("--gpt has no effect"), "{no_gpt}");
+        assert_eq!(refusal("--gpt othello --arch vlb,scalebricks"), None);
+        assert_eq!(refusal("--gpt othello --arch all"), None);
+        let no_log = refusal("--nats-server nats-server").unwrap();
+        assert!(no_log.contains("add --control"), "{no_log}");
+        for controlled in ["--control", "--flows 10"] {
+            assert_eq!(refusal(&format!("--nats-server nats-server {controlled}")), None);
+        }
     }
 }

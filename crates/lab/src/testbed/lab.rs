@@ -211,6 +211,7 @@ pub fn up(args: &UpArgs, console: &Console, interrupt: &Interrupt) -> Result<u8,
         let what = "a lab that stays up has one architecture: --arch scalebricks";
         return Err(LabError::Usage(what.to_owned()));
     };
+    args.shape.refuse_useless(&[architecture])?;
     tools::ensure(args.shape.install, console, interrupt)?;
     let mut lab = Lab::build(args.shape.plan(architecture)?, console, interrupt)?;
     lab.start(architecture)?;

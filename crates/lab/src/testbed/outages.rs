@@ -35,10 +35,11 @@ use list::{Check, ISOLATION, LogKind, Outage, Place};
 use loads::{CALM, Loads};
 use results::{Observed, Results, Row};
 use scalebricks_apps::gateway::Architecture;
-use scalebricks_console::{Console, Interrupt, output, status};
+use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_types::NodeId;
 use stall::StallMonitor;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 use track::Moments;
@@ -70,8 +71,8 @@ pub fn run(args: &OutagesArgs, console: &Console, interrupt: &Interrupt) -> Resu
     if !passed {
         lab.keep(&args.out)?;
     }
-    console.keep(&args.json, &output::json(&results)?)?;
-    console.result(&results.render())?;
+    args.result.write(&results, Some(Path::new("out/outages.json")), console)?;
+    args.result.print(&results, Results::render, console)?;
     done?;
     if args.page {
         pages::keep(pages::OUTAGES, &results, console)?;

@@ -41,6 +41,8 @@ pub const INTERNET_MTU: u16 = 1500;
 pub const TUNNEL_MTU: u16 = 1600;
 /// The port of nodes on the control network.
 const CONTROL_PORT: u16 = 7_400;
+/// How workers wait, in configurations. The nodes share one machine's cores: idle ones leave them to the others.
+pub(crate) const WORKER: &str = "[worker]\nidle = \"sleep\"\nsleep_us = 250\n";
 /// First source port of the base station's packets.
 pub const SOURCE_PORTS: u16 = 20_000;
 /// Source ports for the phones of one entry node; their flows are spread over them (TS 29.281 §4.4.2.0).

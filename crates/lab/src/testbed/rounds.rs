@@ -16,8 +16,9 @@ use super::tools;
 use super::traffic::Use;
 use crate::pages;
 use scalebricks_apps::gateway::Architecture;
-use scalebricks_console::{Console, Interrupt, output, status};
+use scalebricks_console::{Console, Interrupt, status};
 use scalebricks_types::NodeId;
+use std::path::Path;
 
 /// Files of a quick run are smaller by this factor.
 const QUICK: u64 = 20;
@@ -27,11 +28,12 @@ const QUICK: u64 = 20;
 /// # Errors
 /// [`LabError`] if the checks did not complete.
 pub fn run(args: &RunArgs, console: &Console, interrupt: &Interrupt) -> Result<u8, LabError> {
+    let architectures = args.architectures();
+    args.shape.refuse_useless(&architectures)?;
     if args.checks.page {
         pages::ensure_reproducible()?;
     }
     tools::ensure(args.shape.install, console, interrupt)?;
-    let architectures = args.architectures();
     let first = architectures.first().copied().unwrap_or(Architecture::ScaleBricks);
     let plan = args.shape.plan(first)?;
     let mut report = Report::new(&plan);
@@ -106,11 +108,11 @@ fn finish(
         lab.keep(&args.out)?;
     }
     if !report.outcomes.is_empty() {
-        lab.console.keep(&args.json, &output::json(report)?)?;
+        args.result.write(report, Some(Path::new("out/lab.json")), lab.console)?;
         if args.page && passed {
             pages::keep(pages::LAB, report, lab.console)?;
         }
-        lab.console.result(&report.render())?;
+        args.result.print(report, Report::render, lab.console)?;
     }
     done?;
     Ok(if passed { status::SUCCESS } else { status::FAILURE })

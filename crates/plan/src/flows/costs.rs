@@ -36,7 +36,9 @@ pub enum CostError {
     #[error("not a JSON result of `scalebricks-bench dhash`: {0}")]
     Json(String),
     /// The benchmark has not measured a stage.
-    #[error("the result has no row for the stage {0:?}: run `scalebricks-bench dhash --json FILE` once more")]
+    #[error(
+        "the result has no row for the stage {0:?}: run `scalebricks-bench dhash --json-file FILE` once more"
+    )]
     NoStage(&'static str),
 }
 

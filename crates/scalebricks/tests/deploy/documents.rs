@@ -1,7 +1,8 @@
-//! Every configuration in the documentation passes the check of a node or a switch.
+//! Every configuration in the documentation and in `examples` passes the check of a node, a switch or a router.
 //!
 //! A block of TOML is a complete configuration, or a part: then its fence is `toml fragment` or `toml fragment of a switch`, and
-//! it is merged into the complete one of the same page, or into the example in `examples`. The files that it names are created.
+//! it is merged into the complete one of the same page, or into the example in `examples`. A `toml fragment of a NAT` takes
+//! the place of the tunnels of the example. The files that a configuration names are created.
 
 use super::files::{example, read, repository, run, secret};
 use super::overlay::overlay;
@@ -96,16 +97,20 @@ fn every_configuration_in_the_documentation_passes_its_check() {
     let (mut nodes, mut switches, mut fragments) = (0, 0, 0);
     let mut failed = Vec::new();
     for block in all.iter().filter(|block| block.kind.split(' ').next() == Some("toml")) {
-        let (whole, is_switch) = match block.kind.as_str() {
-            "toml" => (block.text.clone(), block.text.contains("[switch]")),
+        let whole = match block.kind.as_str() {
+            "toml" => block.text.clone(),
             "toml fragment" => {
                 let same_page = |other: &&Block| {
                     other.kind == "toml" && other.document == block.document && other.text.contains("[node]")
                 };
                 let whole = all.iter().find(same_page).map(|whole| whole.text.clone());
-                (overlay(&whole.unwrap_or_else(|| read("examples/node/node1.toml")), &block.text), false)
+                overlay(&whole.unwrap_or_else(|| read("examples/node/node1.toml")), &block.text)
             }
-            "toml fragment of a switch" => (overlay(&read("examples/switch/switch.toml"), &block.text), true),
+            "toml fragment of a switch" => overlay(&read("examples/switch/switch.toml"), &block.text),
+            // An appliance has its own keys.
+            "toml fragment of a NAT" => {
+                overlay(&read("examples/node/node1.toml").replace("key = \"ue\"\n", ""), &block.text)
+            }
             other => panic!("{}:{}: what is '{other}'?", block.document, block.line),
         };
         let folder = tempfile::tempdir().unwrap();
@@ -115,21 +120,10 @@ fn every_configuration_in_the_documentation_passes_its_check() {
             fs::write(folder.join("flows.csv"), &flows).unwrap();
             fs::write(folder.join("names.csv"), names.replace("rack9", "rack1")).unwrap();
         }
-        let parsed: toml::Value =
-            toml::from_str(&whole).unwrap_or_else(|error| panic!("{error} in\n{whole}"));
-        make_files(folder, &parsed, "");
-        fs::write(folder.join("config.toml"), &whole).unwrap();
-        let args: &[&str] = if is_switch {
-            &["switch", "check", "--elsewhere", "--config", "config.toml"]
-        } else {
-            &["node", "check", "--elsewhere", "--quiet", "config.toml"]
-        };
-        let out = run(folder, args);
-        if !out.status.success() {
-            let error = String::from_utf8_lossy(&out.stderr).into_owned();
+        if let Err(error) = check(folder, &whole) {
             failed.push(format!("{}:{}: {error}", block.document, block.line));
         }
-        match (block.kind.as_str(), is_switch) {
+        match (block.kind.as_str(), whole.contains("[switch]")) {
             ("toml", false) => nodes += 1,
             ("toml", true) => switches += 1,
             _ => fragments += 1,
@@ -138,7 +132,47 @@ fn every_configuration_in_the_documentation_passes_its_check() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     // A test that finds no blocks must fail.
     assert!(
-        nodes >= 1 && switches >= 1 && fragments >= 5,
+        nodes >= 2 && switches >= 1 && fragments >= 6,
         "{nodes} nodes, {switches} switches, {fragments} fragments"
     );
+}
+
+/// Creates the files that a configuration names, and checks it by the command for its kind.
+fn check(folder: &Path, text: &str) -> Result<(), String> {
+    let parsed: toml::Value = toml::from_str(text).map_err(|error| format!("{error} in\n{text}"))?;
+    make_files(folder, &parsed, "");
+    fs::write(folder.join("config.toml"), text).unwrap();
+    let of = |section: &str| parsed.get(section).is_some();
+    let args: &[&str] = if of("switch") {
+        &["switch", "check", "--elsewhere", "--config", "config.toml"]
+    } else if of("router") {
+        &["router", "check", "--elsewhere", "--config", "config.toml"]
+    } else {
+        &["node", "check", "--elsewhere", "--quiet", "config.toml"]
+    };
+    let out = run(folder, args);
+    if out.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&out.stderr).into_owned()) }
+}
+
+#[test]
+fn every_example_of_a_configuration_passes_its_check() {
+    let mut checked = 0;
+    for name in ["node", "router", "switch"] {
+        for entry in fs::read_dir(repository("examples").join(name)).unwrap() {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let is_configuration =
+                ["[node]", "[switch]", "[router]"].iter().any(|section| text.contains(section));
+            if path.extension().is_some_and(|end| end == "toml") && is_configuration {
+                let folder = tempfile::tempdir().unwrap();
+                for other in fs::read_dir(path.parent().unwrap()).unwrap() {
+                    let other = other.unwrap();
+                    fs::copy(other.path(), folder.path().join(other.file_name())).unwrap();
+                }
+                check(folder.path(), &text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 6, "{checked} configurations");
 }

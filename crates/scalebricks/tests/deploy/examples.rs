@@ -65,6 +65,37 @@ fn the_four_nodes_pass_the_check_after_what_the_instructions_say() {
     assert!(summary.starts_with("node 0 of 4, scalebricks: 8 flows, 2 of them here"), "{summary}");
 }
 
+/// The four files are of one cluster: what a node says of a peer is what the peer says of itself.
+#[test]
+fn the_four_nodes_agree() {
+    let nodes: Vec<toml::Table> =
+        (1..=4).map(|n| toml::from_str(&read(&format!("examples/node/node{n}.toml"))).unwrap()).collect();
+    let own = |node: &toml::Table, role: &str| -> Vec<String> {
+        let ports = node["port"].as_array().unwrap();
+        let port = ports.iter().find(|port| port["role"].as_str() == Some(role)).unwrap();
+        let addresses = port["addresses"].as_array().unwrap().iter();
+        addresses.map(|address| address.as_str().unwrap().split('/').next().unwrap().to_owned()).collect()
+    };
+    for (node, n) in nodes.iter().zip(0..) {
+        assert_eq!(node["cluster"], nodes[0]["cluster"], "node {n}");
+        assert_eq!(node["node"]["id"].as_integer(), Some(n));
+        let peers = node["control"]["peer"].as_array().unwrap();
+        let numbers: Vec<i64> = peers.iter().map(|peer| peer["node"].as_integer().unwrap()).collect();
+        assert_eq!(numbers, (0..4).filter(|other| *other != n).collect::<Vec<_>>(), "peers of node {n}");
+        for (peer, number) in peers.iter().zip(numbers) {
+            for (key, role) in [("internet", "internet"), ("base_station", "base-station")] {
+                for address in peer[key].as_array().unwrap() {
+                    let address = address.as_str().unwrap().to_owned();
+                    assert!(
+                        own(&nodes[usize::try_from(number).unwrap()], role).contains(&address),
+                        "node {n}: {address} of {number}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 fn said_error(folder: &Path, file: &str) -> String {
     let out = super::files::run(folder, &["node", "check", "--elsewhere", "--quiet", file]);
     assert_eq!(out.status.code(), Some(1));

@@ -2,9 +2,9 @@
 //! configuration are documented and set.
 
 use super::files::{PROGRAM, example, read, said, secret};
+use crate::harness::free_port;
 use std::fs;
 use std::io::{self, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
@@ -117,7 +117,7 @@ fn the_units_check_and_run_a_node_a_switch_and_a_router() {
     example("switch", &etc);
     secret(&etc.join("cluster.key"));
     secret(&etc.join("nats.password"));
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let node = fs::read_to_string(etc.join("node1.toml")).unwrap();
     let node = node
         .replace("0.0.0.0:7400", &format!("127.0.0.1:{port}"))

@@ -372,13 +372,21 @@ fn wrong_ports_say_what_to_do() {
     );
     let checked = in_port(&[program, "flows", "--port", "port", "--verify-checksums"]);
     assert!(checked.status.code() == Some(2) && text(&checked.stderr).contains("before its card fills in"));
-    // A port that goes away: what was seen is written.
-    let mut run = Run::start(&net.0[1], folder.path(), &["--port", "port", "--log", "log"]);
-    within(&net.0[0], || UdpSocket::bind("192.0.2.1:0").unwrap().send_to(b"?", "192.0.2.2:9").unwrap());
+    // A port that goes away: what was seen is written. The packet is sent until a record shows that it was read, because
+    // the first one may wait for the neighbour's address, and a removed interface takes it along.
+    let arguments = ["--port", "port", "--log", "log", "--active-timeout", "1"];
+    let mut run = Run::start(&net.0[1], folder.path(), &arguments);
+    let seen = |ended: &str| {
+        let flows = records(&fs::read_to_string(folder.path().join("log")).unwrap_or_default());
+        flows.iter().any(|flow| flow["destination_port"] == 9 && flow["ended"] == ended)
+    };
+    crate::harness::until("a record of the packet", || {
+        within(&net.0[0], || UdpSocket::bind("192.0.2.1:5000").unwrap().send_to(b"?", "192.0.2.2:9").unwrap());
+        seen("active_timeout")
+    });
     ip(&format!("-n {} link del host", net.0[0])).unwrap();
     let ended = run.0.take().unwrap().wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(1));
     assert!(text(&ended.stderr).contains("interface port was removed"), "{}", text(&ended.stderr));
-    let flows = records(&fs::read_to_string(folder.path().join("log")).unwrap());
-    assert!(flows.iter().any(|flow| flow["destination_port"] == 9), "{flows:?}");
+    assert!(seen("input_ended"), "{}", fs::read_to_string(folder.path().join("log")).unwrap());
 }

@@ -20,7 +20,7 @@ fn each_problem_has_its_line() {
     let good = fs::read_to_string(folder.join("switch.toml")).unwrap();
     for (from, to, wanted) in [
         ("000102030405060708090a0b0c0d0e0f", "secret", "line 4: switch.secret: not 32 hexadecimal digits"),
-        ("kind = \"mac\"", "kind = \"macs\"", "line 8: unknown variant `macs`"),
+        ("kind = \"mac\"", "kind = \"macs\"", "line 8: names.kind: 'macs' is not 'mac', 'ipv4', "),
         ("kind = \"mac\"", "kind = \"ipv4\"", "line 10: names.unknown: only MAC addresses"),
         (
             "kind = \"mac\"",
@@ -49,7 +49,7 @@ fn each_problem_has_its_line() {
             "line 24: port.vlan: 4095 is not 1 to 4094",
         ),
         ("[storm]", "[worker]\nmode = \"split\"\n[storm]", "line 14: worker.mode: a switch has no fabric"),
-        ("[storm]", "[strom]", "line 13: unknown field `strom`"),
+        ("[storm]", "[strom]", "line 13: strom: unknown; did you mean storm?"),
     ] {
         assert!(good.contains(from), "{from}");
         fs::write(folder.join("switch.toml"), good.replacen(from, to, 1)).unwrap();

@@ -66,7 +66,7 @@ fn one<A: Family>(bench: &mut BenchRun<'_>, routes: Routes<A>) -> Result<(), Ben
     }
     let busy = bench.busy("making destinations and tables");
     let (sets, lookups, changes) =
-        bench.options.pick(([1 << 14, 1 << 18], 1 << 20, 2_000), ([1 << 16, 1 << 22], 1 << 24, 50_000));
+        bench.options.pick(([1 << 12, 1 << 16], 1 << 18, 500), ([1 << 16, 1 << 22], 1 << 24, 50_000));
     let task = Arc::new(Task::new(routes, &sets, changes)?);
     let mut notes = Vec::new();
     let contenders: Vec<Shared> = A::contenders(&task, &mut notes)?.into_iter().map(Mutex::new).collect();

@@ -8,14 +8,17 @@
 //! | `rig` | a cluster in this process |
 //! | `updates` | calls of the API, to the log and to all tables |
 //! | `recovery` | a node dies, and starts anew |
+//! | `scale` | many nodes with many flows |
 
 mod flows;
 mod machine;
 mod recompute;
 mod recovery;
 mod rig;
+mod scale;
 mod updates;
 
+pub(crate) use scale::run as run_scale;
 use scalebricks_bench::options::Options;
 use scalebricks_bench::structures;
 use scalebricks_bench::{BenchError, BenchRun};

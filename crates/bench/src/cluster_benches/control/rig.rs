@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Runtime};
 pub(super) const NAME: &str = "cluster";
 
 /// Partitions of the key space.
-const PARTITIONS: u32 = 64;
+pub(super) const PARTITIONS: u32 = 64;
 
 /// Least keys the tables are made for.
 const LEAST_KEYS: u64 = 100_000;
@@ -37,7 +37,7 @@ const BUSY: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_millis(20);
 
 /// Changes of one call that brings flows.
-const TOGETHER: usize = 4_096;
+pub(super) const TOGETHER: usize = 4_096;
 
 /// The cluster.
 pub(super) struct Rig {
@@ -59,13 +59,26 @@ impl Rig {
         gpt: Structure,
     ) -> Result<Self, BenchError> {
         let _busy = bench.busy("starting a cluster and bringing flows");
+        let rig = Self::empty(bench, nodes, threads, shape(nodes, count, PARTITIONS, gpt)?)?;
+        let rig = Self { flows: flows(count, nodes), ..rig };
+        rig.runtime.block_on(fill(plane(&rig.cluster, 0)?, &rig.flows))?;
+        rig.check()?;
+        Ok(rig)
+    }
+
+    /// So many nodes of this shape on so many threads, without flows.
+    pub(super) fn empty(
+        bench: &BenchRun<'_>,
+        nodes: usize,
+        threads: usize,
+        shape: LocalConfig,
+    ) -> Result<Self, BenchError> {
         let failed = |error: std::io::Error| BenchError::of(NAME, error);
         let directory = TempDir::new_in(bench.options.directory()).map_err(failed)?;
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
         let runtime = runtime.map_err(|error| BenchError::Threads(error.to_string()))?;
         let log = open(bench, &directory.path().join("log"), &runtime)?;
-        let mut cluster = LocalCluster::new(shape(nodes, count, gpt)?, log);
-        let flows = flows(count, nodes);
+        let mut cluster = LocalCluster::new(shape, log);
         runtime.block_on(async {
             for number in 0..nodes {
                 cluster.start(node(number)).await.map_err(|error| BenchError::of(NAME, error))?;
@@ -73,11 +86,9 @@ impl Rig {
             if !cluster.wait(PATIENCE, LocalCluster::is_whole).await {
                 return Err(BenchError::check(NAME, "the nodes have not found each other"));
             }
-            fill(plane(&cluster, 0)?, &flows).await
+            Ok(())
         })?;
-        let rig = Self { cluster, runtime, directory, flows };
-        rig.check()?;
-        Ok(rig)
+        Ok(Self { cluster, runtime, directory, flows: Vec::new() })
     }
 
     /// Waits until all tables of all nodes agree with the flows.
@@ -125,9 +136,15 @@ async fn fill(plane: &ControlPlane, flows: &[Flow]) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn shape(nodes: usize, count: u64, gpt: Structure) -> Result<LocalConfig, BenchError> {
+/// The shape of a cluster for so many keys.
+pub(super) fn shape(
+    nodes: usize,
+    count: u64,
+    partitions: u32,
+    gpt: Structure,
+) -> Result<LocalConfig, BenchError> {
     let of = |error: &dyn std::error::Error| BenchError::check(NAME, error.to_string());
-    let partitions = PartitionCount::new(PARTITIONS).map_err(|error| of(&error))?;
+    let partitions = PartitionCount::new(partitions).map_err(|error| of(&error))?;
     let bits = ClusterSize::new(nodes).map_err(|error| of(&error))?.value_bits();
     // Twice as many as there are: no table grows while it is measured.
     let params =

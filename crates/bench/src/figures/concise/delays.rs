@@ -103,7 +103,7 @@ fn one(
     value_bits: u8,
     gaps: &ArrivalGaps,
 ) -> Result<Vec<Delays>, BenchError> {
-    let packets = bench.options.pick(100_000, 2_000_000);
+    let packets = bench.options.pick(50_000, 2_000_000);
     let busy = bench.busy("making names");
     let set = Population::of(Kind::Mac, names, value_bits);
     drop(busy);

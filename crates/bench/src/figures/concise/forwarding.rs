@@ -113,7 +113,7 @@ impl ForwardingSetup {
     /// Measures all tables with packets in memory.
     fn measure(&self, bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
         let mut rotation = rotation(Slab::new(ROTATION).packets, &self.hosts, OCTETS);
-        let packets = bench.options.pick(200_000, 2_000_000);
+        let packets = bench.options.pick(50_000, 2_000_000);
         let names = self.hosts.set.len();
         // The time of the bare loop in this round, which is subtracted.
         let bare = &std::cell::Cell::new(0.0_f64);

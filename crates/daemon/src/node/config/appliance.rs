@@ -2,11 +2,11 @@
 
 use super::sections::Appliance as Section;
 use super::{Network, Problems, Workers};
+use crate::config::Spanned;
 use scalebricks_apps::gateway::appliance::{firewall, nat44};
 use scalebricks_types::{KeyProfile, PortBlocks};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use toml::Spanned;
 
 /// The appliance of a node: its configuration in the Click language.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,10 @@ pub enum ApplianceFile {
 }
 
 /// Ports below this one are no block's, unless configured otherwise: well-known ones (RFC 6335 §6).
-const FIRST_PORT: u16 = 1_024;
+pub(super) const FIRST_PORT: u16 = 1_024;
+
+/// Default of `appliance.block`.
+pub(super) const BLOCK: u16 = 512;
 
 /// Checks the section: the appliance, and the keys of its packets; `None` for a gateway of tunnels.
 pub(super) fn appliance(
@@ -52,11 +55,7 @@ pub(super) fn appliance(
             );
             (nat44(&plan), KeyProfile::Nat44(blocks))
         }),
-        other => {
-            let what = format!("'{other}' is not gtp, firewall or nat44");
-            problems.add(section.kind.span(), "appliance.kind", what);
-            None
-        }
+        _ => None,
     };
     if let Some(key) = key {
         problems.add(key.span(), "cluster.key", "an appliance has its own keys: remove this line");
@@ -89,7 +88,7 @@ fn blocks(section: &Section, problems: &mut Problems<'_>) -> Option<PortBlocks> 
     let first = section.first_port.unwrap_or(FIRST_PORT);
     let block = section.block.as_ref();
     let span = block.map_or_else(|| section.kind.span(), Spanned::span);
-    let length = block.map_or(512, |block| *block.get_ref());
+    let length = block.map_or(BLOCK, |block| *block.get_ref());
     PortBlocks::new(inside?, public?, first, length)
         .map_err(|error| problems.add(span, "appliance.block", error.to_string()))
         .ok()

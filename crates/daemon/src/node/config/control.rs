@@ -3,6 +3,7 @@
 use super::engine::{EngineAt, EngineSection, engine};
 use super::takeover::{self, TakeoverFile};
 use super::{AdminTcp, Port, Problems, sections};
+use crate::config::Spanned;
 use scalebricks_apps::gateway::flow_tables::log::MAX_KEYS;
 use scalebricks_control::lease::LeaseTimes;
 use scalebricks_control::version::Version;
@@ -11,16 +12,15 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
-use toml::Spanned;
 
 /// Default of `control.partitions`.
-const PARTITIONS: u32 = 64;
+pub(super) const PARTITIONS: u32 = 64;
 
 /// Least `control.lease.claim_ms`: two reads of the view.
-const LEAST_LEASE: Duration = Duration::from_secs(2);
+pub(super) const LEAST_CLAIM_MS: u64 = 2_000;
 
 /// Most `control.lease.forward_ms`: callers wait for 30 s, and a change that owners delay must be done by then.
-const LONGEST_LEASE: Duration = Duration::from_secs(20);
+pub(super) const MOST_FORWARD_MS: u64 = 20_000;
 
 /// The checked section `[control]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,18 +52,13 @@ pub struct ControlFile {
 
 impl ControlFile {
     /// Checks that the admin server and the control plane listen at different addresses.
-    pub(super) fn check_places(
-        &self,
-        admin_tcp: Option<&AdminTcp>,
-        place: &Spanned<usize>,
-        problems: &mut Problems<'_>,
-    ) {
+    pub(super) fn check_places(&self, admin_tcp: Option<&Spanned<AdminTcp>>, problems: &mut Problems<'_>) {
         let overlap = |a: SocketAddr, b: SocketAddr| {
             a.port() == b.port() && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
         };
-        if let Some(tcp) = admin_tcp.filter(|tcp| overlap(tcp.listen, self.listen)) {
-            let what = format!("{} is also control.listen", tcp.listen);
-            problems.add(place.span(), "admin_tcp.listen", what);
+        if let Some(tcp) = admin_tcp.filter(|tcp| overlap(tcp.get_ref().listen, self.listen)) {
+            let what = format!("{} is also control.listen", tcp.get_ref().listen);
+            problems.add(tcp.span(), "admin_tcp.listen", what);
         }
     }
 }
@@ -86,8 +81,7 @@ pub(super) fn control(
             format!("{partitions} is not a power of two up to 65536"),
         );
     }
-    let what = |_| "0: set the number of flows that the cluster is made for".to_owned();
-    let flows = problems.check(&section.flows, "control.flows", |flows| flows > 0, what);
+    let flows = *section.flows.get_ref();
     let version =
         section.version.as_ref().map_or(Some(Version::NEWEST), |given| Version::known(*given.get_ref()));
     if let (None, Some(given)) = (version, &section.version) {
@@ -98,10 +92,7 @@ pub(super) fn control(
             format!("this software knows versions {first} to {newest}"),
         );
     }
-    let fib_keys = section.fib_keys.as_ref().map_or(MAX_KEYS as u64, |given| {
-        let what = |_| "0: set the number of keys that this node may hold, two per flow".to_owned();
-        problems.check(given, "control.fib_keys", |keys| keys > 0, what)
-    });
+    let fib_keys = section.fib_keys.as_ref().map_or(MAX_KEYS as u64, |given| *given.get_ref());
     let what = |listen| format!("{listen} is not ADDRESS:PORT with an address that other nodes can reach");
     let is_right = |listen: SocketAddr| listen.port() != 0 && is_unicast(listen.ip());
     let listen = problems.check(&section.listen, "control.listen", is_right, what);
@@ -153,20 +144,6 @@ fn lease(section: Option<&sections::Lease>, problems: &mut Problems<'_>) -> Leas
     let claim = section.and_then(|section| section.claim_ms.as_ref());
     let forward = section.and_then(|section| section.forward_ms.as_ref());
     let times = LeaseTimes { claim: given(claim, default.claim), forward: given(forward, default.forward) };
-    if let Some(given) = claim.filter(|_| times.claim < LEAST_LEASE) {
-        let what = format!(
-            "must be at least {}: the node reads the view every second to renew the lease",
-            ms(LEAST_LEASE)
-        );
-        problems.add(given.span(), "control.lease.claim_ms", what);
-    }
-    if let Some(given) = forward.filter(|_| times.forward > LONGEST_LEASE) {
-        let what = format!(
-            "must be at most {}: changes may be delayed by this time, and callers wait for 30 s",
-            ms(LONGEST_LEASE)
-        );
-        problems.add(given.span(), "control.lease.forward_ms", what);
-    }
     if let Some(given) = forward.or(claim).filter(|_| times.forward < times.claim) {
         let what = format!(
             "a node that claims its addresses must forward, but claim_ms is {}, forward_ms {}",
@@ -190,7 +167,7 @@ fn engine_section(section: &sections::Control) -> EngineSection<'_> {
     EngineSection {
         engine: &section.engine,
         name: &section.name,
-        replicas: section.replicas,
+        replicas: section.replicas.as_ref(),
         user: section.user.as_ref(),
         password: section.password.as_ref(),
         token: section.token.as_ref(),

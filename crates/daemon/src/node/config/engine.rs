@@ -1,11 +1,11 @@
 //! Which engine stores the log, and the credentials for NATS servers.
 
 use super::{Problems, sections};
+use crate::config::Spanned;
 use scalebricks_cluster::secret::SecretAt;
 use scalebricks_engine::nats::{self, check_server, is_prefix_name};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml::Spanned;
 
 /// The engine that stores the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,17 +136,17 @@ pub(crate) struct EngineSection<'a> {
     /// The cluster's name.
     pub name: &'a Spanned<String>,
     /// Servers that store each log.
-    pub replicas: Option<u8>,
+    pub replicas: Option<&'a Spanned<u8>>,
     /// The user at NATS servers.
-    pub user: Option<&'a String>,
+    pub user: Option<&'a Spanned<String>>,
     /// Location of that user's password.
-    pub password: Option<&'a SecretAt>,
+    pub password: Option<&'a Spanned<SecretAt>>,
     /// Location of a token.
-    pub token: Option<&'a SecretAt>,
+    pub token: Option<&'a Spanned<SecretAt>>,
     /// Credentials file of a NATS user.
-    pub credentials: Option<&'a PathBuf>,
+    pub credentials: Option<&'a Spanned<PathBuf>>,
     /// TLS to NATS servers.
-    pub tls: Option<&'a sections::NatsTls>,
+    pub tls: Option<&'a Spanned<sections::NatsTls>>,
 }
 
 /// Parses a section; `None` after a problem was reported.
@@ -180,14 +180,14 @@ pub(crate) fn engine(section: &EngineSection<'_>, problems: &mut Problems<'_>) -
 }
 
 /// Default number of servers that store each log.
-const REPLICAS: u8 = 3;
+pub(super) const REPLICAS: u8 = 3;
 
 fn nats(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAt {
     let span = || section.engine.span();
-    let replicas = section.replicas.unwrap_or(REPLICAS);
-    if ![1, 3, 5].contains(&replicas) {
-        problems.add(span(), "control.replicas", format!("{replicas} is not 1, 3 or 5"));
-    }
+    let replicas = section.replicas.map_or(REPLICAS, |given| {
+        let what = |replicas| format!("{replicas} is not 1, 3 or 5");
+        problems.check(given, "control.replicas", |replicas| [1, 3, 5].contains(&replicas), what)
+    });
     let name = section.name.get_ref();
     if !name.is_empty() && !is_prefix_name(name) {
         let what = format!("'{name}' must be 1 to 32 of a-z 0-9 - _, as names on NATS servers are");
@@ -206,10 +206,15 @@ fn nats(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAt {
             problems.add(span(), "control.engine", format!("{server} occurs twice"));
         }
     }
-    let tls = section.tls.map(|tls| {
+    let tls = section.tls.map(|given| {
+        let tls = given.get_ref();
         let identity = tls.certificate.clone().zip(tls.key.clone());
         if identity.is_none() && (tls.certificate.is_some() || tls.key.is_some()) {
-            problems.add(span(), "control.tls", "a certificate needs its key, and a key its certificate");
+            problems.add(
+                given.span(),
+                "control.tls",
+                "a certificate needs its key, and a key its certificate",
+            );
         }
         nats::Tls { authorities: tls.authorities.clone(), identity }
     });
@@ -217,26 +222,31 @@ fn nats(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAt {
 }
 
 fn auth(section: &EngineSection<'_>, problems: &mut Problems<'_>) -> NatsAuth {
-    let mut refused = |key: &str, what: &str| problems.add(section.engine.span(), key, what);
-    let EngineSection { user, password, token, credentials, .. } = section;
+    let EngineSection { user, password, token, credentials, .. } = *section;
     match (user, password) {
-        (Some(_), None) => {
-            refused("control.user", "a user without a password: password = { file = \"PATH\" }");
+        (Some(user), None) => {
+            let what = "a user without a password: password = { file = \"PATH\" }";
+            problems.add(user.span(), "control.user", what);
         }
-        (None, Some(_)) => refused("control.password", "a password without a user: user = \"NAME\""),
-        (Some(user), _) if user.is_empty() => refused("control.user", "empty"),
+        (None, Some(password)) => {
+            let what = "a password without a user: user = \"NAME\"";
+            problems.add(password.span(), "control.password", what);
+        }
+        (Some(user), _) if user.get_ref().is_empty() => problems.add(user.span(), "control.user", "empty"),
         _ => {}
     }
-    let ways = [user.is_some() || password.is_some(), token.is_some(), credentials.is_some()];
-    if ways.into_iter().filter(|way| *way).count() > 1 {
-        refused("control.user", "servers ask for one of: user and password, token, credentials; give one");
+    let by_password = user.map(Spanned::span).or(password.map(Spanned::span));
+    let ways = [by_password, token.map(Spanned::span), credentials.map(Spanned::span)];
+    if let Some(second) = ways.into_iter().flatten().nth(1) {
+        let what = "servers ask for one of: user and password, token, credentials; give one";
+        problems.add(second, "control.user", what);
     }
     match (user, password, token, credentials) {
         (Some(user), Some(password), _, _) => {
-            NatsAuth::Password { user: (*user).clone(), password: (*password).clone() }
+            NatsAuth::Password { user: user.get_ref().clone(), password: password.get_ref().clone() }
         }
-        (_, _, Some(token), _) => NatsAuth::Token((*token).clone()),
-        (_, _, _, Some(credentials)) => NatsAuth::Credentials((*credentials).clone()),
+        (_, _, Some(token), _) => NatsAuth::Token(token.get_ref().clone()),
+        (_, _, _, Some(credentials)) => NatsAuth::Credentials(credentials.get_ref().clone()),
         _ => NatsAuth::None,
     }
 }

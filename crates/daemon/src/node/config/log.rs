@@ -2,10 +2,12 @@
 
 use super::engine::{EngineAt, EngineSection, engine};
 use super::{Problems, sections::NatsTls};
+use crate::config::Spanned;
+use crate::config::forms::Secret;
 use scalebricks_cluster::secret::SecretAt;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
-use toml::Spanned;
 
 /// A log that several processes follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,17 +19,31 @@ pub struct LogFile {
 }
 
 /// The section, as TOML represents it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogSection {
+    /// The log: addresses of NATS servers, separated by commas, or `directory:PATH` for a single process.
+    #[schemars(extend("examples" = ["nats://127.0.0.1:4222", "directory:log"]))]
     pub engine: Spanned<String>,
+    /// The log's name, the same at all processes that follow it.
+    #[schemars(extend("examples" = ["names"]))]
     pub name: Spanned<String>,
-    pub replicas: Option<u8>,
-    pub user: Option<String>,
-    pub password: Option<SecretAt>,
-    pub token: Option<SecretAt>,
-    pub credentials: Option<PathBuf>,
-    pub tls: Option<NatsTls>,
+    /// NATS servers that store each log: 1, 3 or 5.
+    #[schemars(extend("default" = super::engine::REPLICAS))]
+    pub replicas: Option<Spanned<u8>>,
+    /// The user at NATS servers.
+    pub user: Option<Spanned<String>>,
+    /// Place of the user's password.
+    #[schemars(with = "Option<Secret>")]
+    pub password: Option<Spanned<SecretAt>>,
+    /// Place of a token, instead of user and password.
+    #[schemars(with = "Option<Secret>")]
+    pub token: Option<Spanned<SecretAt>>,
+    /// A credentials file of `nsc`, instead of user and password.
+    #[schemars(extend("format" = "path"))]
+    pub credentials: Option<Spanned<PathBuf>>,
+    /// TLS to NATS servers; without it, TLS is used for addresses with `tls://`.
+    pub tls: Option<Spanned<NatsTls>>,
 }
 
 impl LogSection {
@@ -36,7 +52,7 @@ impl LogSection {
         let asked = EngineSection {
             engine: &self.engine,
             name: &self.name,
-            replicas: self.replicas,
+            replicas: self.replicas.as_ref(),
             user: self.user.as_ref(),
             password: self.password.as_ref(),
             token: self.token.as_ref(),

@@ -1,20 +1,16 @@
 //! The configuration of a node: a TOML file that is checked completely before anything starts.
 
+use crate::config::Spanned;
 use scalebricks_apps::gateway::{Architecture, Layout as TableLayout};
 use scalebricks_elements::gateway::Oversize;
-use scalebricks_elements::gateway::packet::policy::MIN_MTU;
 use scalebricks_tables::compact::Structure;
-use scalebricks_types::{ClusterSize, HashSeed, KeyProfile, MAX_NODES, NodeId};
+use scalebricks_types::{ClusterSize, HashSeed, KeyProfile, NodeId};
 use scalebricks_wire::MacAddr;
 use sections::File;
-use serde::de::DeserializeOwned;
-use std::fmt::{self, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-use toml::Spanned;
 
 mod appliance;
 mod control;
@@ -25,12 +21,14 @@ mod runtime;
 pub(crate) mod sections;
 mod takeover;
 
+pub use crate::config::Problem;
+pub(crate) use crate::config::Problems;
 pub use appliance::ApplianceFile;
 pub use control::ControlFile;
 pub use engine::{EngineAt, NatsAt, NatsAuth};
 pub use log::LogFile;
 pub(crate) use log::LogSection;
-pub(crate) use ports::{Devices, is_host};
+pub(crate) use ports::{Devices, MAX_VLAN, is_host};
 use runtime::probe_every;
 pub use runtime::{AdminTcp, Dpdk, Idle, Layout, Workers};
 pub(crate) use runtime::{dpdk, workers};
@@ -125,111 +123,14 @@ pub struct Route {
     pub via: Vec<IpAddr>,
 }
 
-/// A problem in a configuration file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Line, from 1.
-    pub line: usize,
-    /// The key; empty if the file is not valid TOML with known keys.
-    pub key: String,
-    /// What is wrong, and what is allowed.
-    pub what: String,
-}
-
-impl Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.key.is_empty() {
-            write!(f, "line {}: {}", self.line, self.what)
-        } else {
-            write!(f, "line {}: {}: {}", self.line, self.key, self.what)
-        }
-    }
-}
-
 /// Default of `base_station_mtu`.
 const BASE_STATION_MTU: u16 = 1_600;
-
-/// Collects the problems of a file.
-pub(crate) struct Problems<'a> {
-    text: &'a str,
-    found: Vec<Problem>,
-}
-
-impl<'a> Problems<'a> {
-    /// Parses a file into sections, and makes a configuration of them.
-    ///
-    /// # Errors
-    /// All problems, by line; or the first if the file is not TOML with known keys.
-    pub(crate) fn parse_file<S: DeserializeOwned, T>(
-        text: &'a str,
-        make: impl FnOnce(S, &mut Self) -> Option<T>,
-    ) -> Result<T, Vec<Problem>> {
-        let mut problems = Self { text, found: Vec::new() };
-        let sections = toml::from_str(text).map_err(|error| {
-            let line = problems.line(error.span().map_or(0, |span| span.start));
-            vec![Problem { line, key: String::new(), what: error.message().trim().replace('\n', ", ") }]
-        })?;
-        match make(sections, &mut problems) {
-            Some(made) if problems.found.is_empty() => Ok(made),
-            _ => {
-                problems.found.sort_by_key(|problem| problem.line);
-                Err(problems.found)
-            }
-        }
-    }
-
-    /// The end of the text.
-    pub(crate) const fn end(&self) -> Range<usize> {
-        self.text.len()..self.text.len()
-    }
-
-    fn line(&self, at: usize) -> usize {
-        self.text.bytes().take(at).fold(1, |line, byte| line + usize::from(byte == b'\n'))
-    }
-
-    pub(crate) fn add(&mut self, span: Range<usize>, key: &str, what: impl Into<String>) {
-        let line = self.line(span.start);
-        self.found.push(Problem { line, key: key.to_owned(), what: what.into() });
-    }
-
-    /// The value of a key; `what` describes the problem of a wrong one.
-    pub(crate) fn check<T: Copy>(
-        &mut self,
-        given: &Spanned<T>,
-        key: &str,
-        is_right: impl FnOnce(T) -> bool,
-        what: impl FnOnce(T) -> String,
-    ) -> T {
-        let value = *given.get_ref();
-        if !is_right(value) {
-            self.add(given.span(), key, what(value));
-        }
-        value
-    }
-
-    /// The value of an optional key, which must be in a range.
-    pub(crate) fn in_range<T: Copy + Display + PartialOrd>(
-        &mut self,
-        given: Option<&Spanned<T>>,
-        key: &str,
-        range: &RangeInclusive<T>,
-    ) -> Option<T> {
-        let what = |value| format!("{value} is not {} to {}", range.start(), range.end());
-        given.map(|given| self.check(given, key, |value| range.contains(&value), what))
-    }
-
-    /// Parses the text of a key.
-    pub(crate) fn parse<T: FromStr<Err: Display>>(&mut self, text: &Spanned<String>, key: &str) -> Option<T> {
-        let parsed = text.get_ref().parse();
-        parsed.map_err(|error: T::Err| self.add(text.span(), key, error.to_string())).ok()
-    }
-}
 
 impl NodeFile {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// All [`Problem`]s, or the first if the file cannot be understood as TOML with these keys.
+    /// All [`Problem`]s; only those of the syntax if the text is not TOML.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         Problems::parse_file(text, File::make)
     }
@@ -238,12 +139,9 @@ impl NodeFile {
 impl File {
     fn make(self, problems: &mut Problems<'_>) -> Option<NodeFile> {
         let sections::Cluster { nodes, secret, base_station_mtu, .. } = &self.cluster;
-        let size = problems.in_range(Some(nodes), "cluster.nodes", &(1..=usize::from(MAX_NODES)));
-        let size = size.and_then(|size| ClusterSize::new(size).ok());
-        let seed = seed(secret, "cluster.secret", problems);
-        let mtu =
-            problems.in_range(base_station_mtu.as_ref(), "cluster.base_station_mtu", &(MIN_MTU..=u16::MAX));
-        let mtu = mtu.unwrap_or(BASE_STATION_MTU);
+        let size = ClusterSize::new(*nodes.get_ref()).ok();
+        let seed = seed(secret);
+        let mtu = base_station_mtu.as_ref().map_or(BASE_STATION_MTU, |mtu| *mtu.get_ref());
         let nodes = *nodes.get_ref();
         let id = problems.check(
             &self.node.id,
@@ -251,15 +149,6 @@ impl File {
             |id| id < nodes,
             |id| format!("{id} in a cluster of {nodes} (numbered from 0)"),
         );
-        let mut base_stations: Vec<Ipv4Addr> = Vec::new();
-        for station in &self.base_station {
-            base_stations.push(problems.check(
-                &station.address,
-                "base_station.address",
-                |address| !base_stations.contains(&address),
-                |address| format!("{address} occurs twice"),
-            ));
-        }
         if self.node.flows.is_some() == self.control.is_some() {
             let what =
                 "set one of node.flows (flows from a file) and [control] (flows from the control plane)";
@@ -278,11 +167,6 @@ impl File {
             Some(name) => problems.parse(name, "cluster.key"),
             None => Some(KeyProfile::Flow5),
         };
-        if let Some(key) = self.cluster.key.as_ref()
-            && profile.is_some_and(KeyProfile::is_of_appliance)
-        {
-            problems.add(key.span(), "cluster.key", "not flow5 or ue; [appliance] has keys of its own");
-        }
         let gpt = match &self.cluster.gpt {
             Some(name) => problems.parse(name, "cluster.gpt"),
             None => Some(Structure::default()),
@@ -291,15 +175,14 @@ impl File {
             problems.add(gpt.span(), "cluster.gpt", "only the architecture scalebricks has a GPT");
         }
         let ports = ports::ports(self.port, mtu, problems);
-        let control = match self.control {
-            None => None,
-            Some(section) => Some(control::control(section, id, size, ports.as_ref(), problems)?),
-        };
+        let control =
+            self.control.map(|section| control::control(section, id, size, ports.as_ref(), problems));
         let default_socket = || PathBuf::from(format!("/run/scalebricks/node{id}.sock"));
         let admin = self.node.admin.unwrap_or_else(default_socket);
-        if let Some(control) = &control {
-            control.check_places(self.admin_tcp.as_ref(), &self.node.id, problems);
+        if let Some(Some(control)) = &control {
+            control.check_places(self.admin_tcp.as_ref(), problems);
         }
+        let base_stations = ports::base_stations(&self.base_station, ports.as_ref(), problems);
         let routes = ports.as_ref().map(|ports| ports::routes(self.route, ports, problems));
         let workers = workers(self.worker, problems);
         let (section, key) = (self.appliance.as_ref(), self.cluster.key.as_ref());
@@ -316,16 +199,19 @@ impl File {
             seed: seed?,
             profile: profile?,
             appliance,
-            oversize: cluster.oversize,
+            oversize: cluster.oversize.into(),
             base_station_mtu: mtu,
             verify_ipv4_checksum: cluster.verify_ipv4_checksum,
             gateway: cluster.gateway,
             gateway_v6: cluster.gateway_v6,
             id: NodeId::new(u8::try_from(id).ok()?),
             flows: self.node.flows.unwrap_or_default(),
-            control,
+            control: match control {
+                None => None,
+                Some(control) => Some(control?),
+            },
             admin,
-            admin_tcp: self.admin_tcp,
+            admin_tcp: self.admin_tcp.map(Spanned::into_inner),
             drain_ms: self.node.drain_ms,
             workers,
             dpdk,
@@ -338,14 +224,9 @@ impl File {
 }
 
 /// Parses a secret of 32 hexadecimal digits.
-pub(crate) fn seed(given: &Spanned<String>, key: &str, problems: &mut Problems<'_>) -> Option<HashSeed> {
-    let text = given.get_ref();
-    let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let seed = u128::from_str_radix(text, 16).ok().filter(|_| is_hex);
-    if seed.is_none() {
-        problems.add(given.span(), key, "not 32 hexadecimal digits");
-    }
-    seed.map(|seed| HashSeed::new((seed >> 64) as u64, seed as u64))
+pub(crate) fn seed(given: &Spanned<String>) -> Option<HashSeed> {
+    let seed = u128::from_str_radix(given.get_ref(), 16).ok()?;
+    Some(HashSeed::new((seed >> 64) as u64, seed as u64))
 }
 
 /// An address and the prefix length of its network.

@@ -1,10 +1,11 @@
 //! Ports and routes.
 
 use super::{Network, Port, Problems, Role, Route, sections};
+use crate::config::Spanned;
 use scalebricks_apps::switch::text::parse_mac;
+use scalebricks_wire::MacAddr;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use toml::Spanned;
 
 /// Smallest MTU of a port: that of IPv6 (RFC 8200 §5).
 const MIN_PORT_MTU: u16 = 1_280;
@@ -13,34 +14,42 @@ const MIN_PORT_MTU: u16 = 1_280;
 const PORT_MTU: u16 = 1_500;
 
 /// Largest VLAN number (IEEE 802.1Q: 4095 is reserved).
-const MAX_VLAN: u16 = 4_094;
+pub(crate) const MAX_VLAN: u16 = 4_094;
 
-/// The devices of ports, and the VLANs of ports that share a device.
+/// The devices of ports: each port has its own, or its own VLAN on a shared one.
 #[derive(Debug, Default)]
-pub(crate) struct Devices(Vec<(String, Option<u16>)>);
+pub(crate) struct Devices(Vec<UsedDevice>);
+
+#[derive(Debug)]
+struct UsedDevice {
+    name: String,
+    vlan: Option<u16>,
+    mac: Option<MacAddr>,
+}
 
 impl Devices {
-    /// Adds a port. It has its own device, or its own VLAN on a shared device.
+    /// Adds a port.
     pub(crate) fn add(
         &mut self,
         device: &Spanned<String>,
         vlan: Option<&Spanned<u16>>,
+        mac: Option<&Spanned<String>>,
         problems: &mut Problems<'_>,
     ) {
-        let text = device.get_ref();
-        if text.trim().is_empty() {
-            let what =
-                "empty: set a PCI address (0000:01:00.0) or a virtual device (net_af_packet0,iface=eth1)";
-            problems.add(device.span(), "port.device", what);
-        }
-        let vlan = problems.in_range(vlan, "port.vlan", &(1..=MAX_VLAN));
-        let name = text.split(',').next().unwrap_or_default().to_owned();
+        let vlan = vlan.map(|vlan| *vlan.get_ref());
+        let name = device.get_ref().split(',').next().unwrap_or_default().to_owned();
         let is_taken = |other: Option<u16>| vlan.is_none() || other.is_none() || other == vlan;
-        if self.0.iter().any(|(other, other_vlan)| *other == name && is_taken(*other_vlan)) {
+        if self.0.iter().any(|other| other.name == name && is_taken(other.vlan)) {
             let what = format!("'{name}' is used twice; ports that share a device need a 'vlan' each");
             problems.add(device.span(), "port.device", what);
         }
-        self.0.push((name, vlan));
+        let address = mac.and_then(|mac| parse_mac(mac.get_ref()));
+        let is_same = |other: &UsedDevice| other.name != name && other.mac.is_some() && other.mac == address;
+        if let Some(mac) = mac.filter(|_| self.0.iter().any(is_same)) {
+            let what = format!("'{}' occurs twice; each device has its own address", mac.get_ref());
+            problems.add(mac.span(), "port.mac", what);
+        }
+        self.0.push(UsedDevice { name, vlan, mac: address });
     }
 }
 
@@ -58,7 +67,7 @@ pub(super) fn ports(
         let section = section.into_inner();
         let role = *section.role.get_ref();
         let place = Role::ALL.iter().position(|&other| other == role)?;
-        devices.add(&section.device, section.vlan.as_ref(), problems);
+        devices.add(&section.device, section.vlan.as_ref(), section.mac.as_ref(), problems);
         let port = port(section, base_station_mtu, &mut used, problems);
         if found[place].replace(port).is_some() {
             problems.add(span, "port.role", format!("a second port has the role '{role}'"));
@@ -80,14 +89,7 @@ fn port(
     problems: &mut Problems<'_>,
 ) -> Port {
     let role = *section.role.get_ref();
-    let mac = section.mac.as_ref().and_then(|text| {
-        let mac = parse_mac(text.get_ref()).filter(|mac| !mac.is_multicast());
-        if mac.is_none() {
-            let what = format!("'{}' is not a unicast address like 02:00:00:00:00:01", text.get_ref());
-            problems.add(text.span(), "port.mac", what);
-        }
-        mac
-    });
+    let mac = section.mac.as_ref().and_then(|text| parse_mac(text.get_ref()));
     let mut addresses = Vec::new();
     for text in &section.addresses {
         let Some(Network(address, length)) = problems.parse(text, "port.addresses") else { continue };
@@ -107,10 +109,20 @@ fn port(
             "the fabric has no addresses: its frames use MAC addresses",
         );
     }
+    let mut gateways = Vec::new();
     for gateway in &section.gateways {
-        let is_near = |address| addresses.iter().any(|&(own, length)| is_in(address, own, length));
-        let what = |address| format!("{address} is in none of the port's networks");
-        problems.check(gateway, "port.gateways", is_near, what);
+        let address = *gateway.get_ref();
+        let what = if !addresses.iter().any(|&(own, length)| is_in(address, own, length)) {
+            Some("is in none of the port's networks")
+        } else if addresses.iter().any(|&(own, _)| own == address) {
+            Some("is the port's own address")
+        } else {
+            gateways.contains(&address).then_some("occurs twice")
+        };
+        if let Some(what) = what {
+            problems.add(gateway.span(), "port.gateways", format!("{address} {what}"));
+        }
+        gateways.push(address);
     }
     // A frame that crosses the fabric is as long as one of either side.
     let (default, least) = match role {
@@ -129,7 +141,7 @@ fn port(
         vlan: section.vlan.map(Spanned::into_inner),
         mtu,
         addresses,
-        gateways: section.gateways.into_iter().map(Spanned::into_inner).collect(),
+        gateways,
     }
 }
 
@@ -162,11 +174,34 @@ pub(super) fn routes(
             if via.is_ipv4() != to.is_ipv4() || !own().any(|&(net, length)| is_in(via, net, length)) {
                 let what = format!("{via} is in none of the port's networks of this family");
                 problems.add(route.via.span(), "route.via", what);
+            } else if own().any(|&(own, _)| own == via) {
+                problems.add(route.via.span(), "route.via", format!("{via} is the port's own address"));
             }
         }
         routes.push(Route { port: role, to: (to, length), via: route.via.into_inner() });
     }
     routes
+}
+
+/// The tunnel addresses of the base stations: different from each other and from this node's.
+pub(super) fn base_stations(
+    given: &[sections::Station],
+    ports: Option<&[Port; 3]>,
+    problems: &mut Problems<'_>,
+) -> Vec<Ipv4Addr> {
+    let mut stations: Vec<Ipv4Addr> = Vec::new();
+    for station in given {
+        let address = *station.address.get_ref();
+        let mut own = ports.into_iter().flatten().flat_map(|port| &port.addresses);
+        if own.any(|&(own, _)| own == address) {
+            let what = format!("{address} is an address of this node's port");
+            problems.add(station.address.span(), "base_station.address", what);
+        } else if stations.contains(&address) {
+            problems.add(station.address.span(), "base_station.address", format!("{address} occurs twice"));
+        }
+        stations.push(address);
+    }
+    stations
 }
 
 /// Whether a host may have this address.

@@ -1,8 +1,11 @@
 //! Threads, memory and the admin interface over TCP.
 
 use super::{Problems, sections};
+use crate::config::Spanned;
+use crate::config::forms::Socket;
 use scalebricks_admin::server::TcpListen;
 use scalebricks_elements::gateway::fabric::health::PROBE_EVERY;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -10,16 +13,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Default of `worker.sleep_us`.
-const SLEEP_US: u32 = 50;
+pub(super) const SLEEP_US: u32 = 50;
 
 /// Longest sleep: a packet may wait for that time.
-const MAX_SLEEP_US: u32 = 100_000;
+pub(super) const MAX_SLEEP_US: u32 = 100_000;
 
 /// Default of `dpdk.memory_mib`.
-const MEMORY_MIB: u32 = 128;
+pub(super) const MEMORY_MIB: u32 = 128;
 
 /// Default of `dpdk.packets`.
-const PACKETS: u32 = 16_383;
+pub(super) const PACKETS: u32 = 16_383;
+
+/// Least `dpdk.packets`: the queues of ports hold as many.
+pub(super) const LEAST_PACKETS: u32 = 2_048;
 
 /// Approximate bytes of a packet in a pool.
 const PACKET_BYTES: u64 = 2_500;
@@ -33,20 +39,24 @@ const MAX_WORKERS: usize = 64;
 
 /// The admin interface over TCP, with TLS and a token in every request: a section of a configuration, or options of a
 /// command that has the option `admin`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, clap::Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct AdminTcp {
     /// Also serve this address, over TLS, to requests with the token
     #[arg(long = "admin-tcp", value_name = "ADDRESS:PORT", required = false, requires_all = ["admin", "certificate", "key", "token"])]
+    #[schemars(with = "Socket")]
     pub listen: SocketAddr,
     /// The certificate chain, PEM
     #[arg(long = "admin-certificate", value_name = "FILE", required = false, requires = "listen")]
+    #[schemars(extend("format" = "path"))]
     pub certificate: PathBuf,
     /// Its key, PEM
     #[arg(long = "admin-key", value_name = "FILE", required = false, requires = "listen")]
+    #[schemars(extend("format" = "path"))]
     pub key: PathBuf,
     /// The file with the token, readable only by its owner and group
     #[arg(long = "admin-token", value_name = "FILE", required = false, requires = "listen")]
+    #[schemars(extend("format" = "path"))]
     pub token: PathBuf,
 }
 
@@ -84,7 +94,7 @@ impl Workers {
 }
 
 /// The tasks of each worker.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
     /// Every worker has a queue of every port, and does all the work for the packets in it.
@@ -106,7 +116,7 @@ pub enum Idle {
     },
 }
 
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum IdleKind {
     #[default]
@@ -127,7 +137,7 @@ pub struct Dpdk {
     pub arguments: Vec<String>,
 }
 
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PageKind {
     #[default]
@@ -137,8 +147,7 @@ pub(crate) enum PageKind {
 
 /// Checks the section `[worker]`.
 pub(crate) fn workers(given: sections::Worker, problems: &mut Problems<'_>) -> Workers {
-    let sleep_us = problems.in_range(given.sleep_us.as_ref(), "worker.sleep_us", &(1..=MAX_SLEEP_US));
-    let sleep_us = sleep_us.unwrap_or(SLEEP_US);
+    let sleep_us = given.sleep_us.as_ref().map_or(SLEEP_US, |us| *us.get_ref());
     let layout = given.mode.as_ref().map(|mode| *mode.get_ref()).unwrap_or_default();
     let mut cores = Vec::new();
     if let Some(given) = given.cores {
@@ -166,10 +175,7 @@ pub(crate) fn workers(given: sections::Worker, problems: &mut Problems<'_>) -> W
 }
 
 /// The time between fabric probes; `None`: no probes are sent.
-pub(crate) fn probe_every(
-    given: Option<&toml::Spanned<u64>>,
-    problems: &mut Problems<'_>,
-) -> Option<Duration> {
+pub(crate) fn probe_every(given: Option<&Spanned<u64>>, problems: &mut Problems<'_>) -> Option<Duration> {
     let Some(given) = given else { return Some(PROBE_EVERY) };
     let what = |ms| format!("{ms} is not 0, or {} to {}", PROBE_MS.start(), PROBE_MS.end());
     let ms = problems.check(given, "fabric.probe_ms", |ms| ms == 0 || PROBE_MS.contains(&ms), what);
@@ -179,14 +185,11 @@ pub(crate) fn probe_every(
 /// Checks the section `[dpdk]`.
 pub(crate) fn dpdk(given: sections::Dpdk, problems: &mut Problems<'_>) -> Dpdk {
     let huge_pages = given.memory == PageKind::HugePages;
-    let packets = given.packets.as_ref().map_or(PACKETS, |given| {
-        let what = |packets| format!("{packets} is less than 2048, which the queues of ports hold");
-        problems.check(given, "dpdk.packets", |packets| packets >= 2_048, what)
-    });
+    let packets = given.packets.as_ref().map_or(PACKETS, |packets| *packets.get_ref());
     let needed = u64::from(packets) * PACKET_BYTES / (1 << 20) + 16;
     let memory_mib = given.memory_mib.as_ref().map_or(MEMORY_MIB, |mib| *mib.get_ref());
     if !huge_pages && u64::from(memory_mib) < needed {
-        let span = given.memory_mib.as_ref().map_or(0..0, toml::Spanned::span);
+        let span = given.memory_mib.as_ref().map_or(0..0, Spanned::span);
         let what = format!("{memory_mib} is too little for {packets} packets, which need {needed}");
         problems.add(span, "dpdk.memory_mib", what);
     }

@@ -2,10 +2,10 @@
 
 use super::ports::{is_host, is_in};
 use super::{Port, Problems, Role, sections};
+use crate::config::Spanned;
 use scalebricks_types::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use toml::Spanned;
 
 /// The other nodes' addresses, each with its port: Internet or base stations.
 #[derive(Debug, Clone, PartialEq, Eq)]

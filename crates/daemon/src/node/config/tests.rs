@@ -133,7 +133,7 @@ fn invalid_values_are_named() {
             "[worker]\ncores = [1]\nmode = \"split\"",
             "worker.cores: the mode 'split' needs two cores: the external one, then the internal one",
         ),
-        ("[dpdk]\npackets = 100", "dpdk.packets: 100 is less than 2048, which the queues of ports hold"),
+        ("[dpdk]\npackets = 100", "dpdk.packets: 100 is not 2048 or more"),
         ("[dpdk]\nmemory_mib = 1", "dpdk.memory_mib: 1 is too little for 16383 packets, which need 55"),
         (
             "[[route]]\nport = \"fabric\"\nto = \"10.0.0.0/8\"\nvia = []",
@@ -305,9 +305,9 @@ fn problems_of_the_control_plane_are_named() {
         ("directory:/x/log", "tcp:127.0.0.1:1", "were removed. Write nats://HOST:PORT"),
         ("directory:/x/log", "unix:/run/x/engine.sock", "were removed. Write nats://HOST:PORT"),
         ("directory:/x/log", "somewhere", "directory:PATH for a single process"),
-        ("flows = 1_000_000", "flows = 0", "set the number of flows"),
+        ("flows = 1_000_000", "flows = 0", "control.flows: 0 is not 1 or more"),
         ("flows = 1_000_000", "flows = 9\npartitions = 3", "control.partitions: 3 is not a power of two"),
-        ("nodes = 4", "nodes = 4\ngpt = \"bloom\"", "cluster.gpt: \"bloom\" is not setsep or othello"),
+        ("nodes = 4", "nodes = 4\ngpt = \"bloom\"", "cluster.gpt: 'bloom' is not 'setsep' or 'othello'"),
         (
             "nodes = 4",
             "nodes = 4\narchitecture = \"vlb\"\ngpt = \"othello\"",
@@ -367,7 +367,7 @@ fn an_appliance_brings_its_keys() {
 #[test]
 fn a_wrong_appliance_is_refused() {
     for (section, what) in [
-        ("kind = \"router\"", "appliance.kind: 'router' is not gtp, firewall or nat44"),
+        ("kind = \"router\"", "appliance.kind: 'router' is not 'gtp', 'firewall' or 'nat44'"),
         ("kind = \"nat44\"", "appliance.inside: a NAT needs it"),
         (
             "kind = \"nat44\"\ninside = \"10.1.0.0/16\"\npublic = \"192.0.2.0/30\"",

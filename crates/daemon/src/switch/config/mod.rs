@@ -2,8 +2,9 @@
 
 mod names;
 mod ports;
-mod sections;
+pub(crate) mod sections;
 
+use crate::config::Spanned;
 use crate::node::config::{self, AdminTcp, Dpdk, Layout, LogFile, LogSection, Problem, Problems, Workers};
 use scalebricks_apps::switch::PortGroup;
 use scalebricks_apps::switch::text::PortNames;
@@ -78,7 +79,7 @@ impl SwitchFile {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// All [`Problem`]s, or the first if the file cannot be understood as TOML with these keys.
+    /// All [`Problem`]s; only those of the syntax if the text is not TOML.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         Problems::parse_file(text, sections::File::make)
     }
@@ -86,7 +87,7 @@ impl SwitchFile {
 
 impl sections::File {
     fn make(self, problems: &mut Problems<'_>) -> Option<SwitchFile> {
-        let seed = config::seed(&self.switch.secret, "switch.secret", problems);
+        let seed = config::seed(&self.switch.secret);
         if self.names.file.is_some() == self.control.is_some() {
             let what = "set one of names.file (names from a file) and [control] (names from a log)";
             problems.add(self.names.kind.span(), "names.file", what);
@@ -100,15 +101,12 @@ impl sections::File {
         }
         let workers = config::workers(self.worker, problems);
         let dpdk = config::dpdk(self.dpdk, problems);
-        let control = match self.control {
-            None => None,
-            Some(section) => Some(control(&section, problems)?),
-        };
+        let control = self.control.map(|section| control(&section, problems));
         let (ports, port_names) = ports?;
         Some(SwitchFile {
             seed: seed?,
             admin: self.switch.admin.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET)),
-            admin_tcp: self.admin_tcp,
+            admin_tcp: self.admin_tcp.map(Spanned::into_inner),
             verify_ipv4_checksum: self.switch.verify_ipv4_checksum,
             names: names?,
             storm: storm?,
@@ -116,7 +114,10 @@ impl sections::File {
             port_names,
             workers,
             dpdk,
-            control,
+            control: match control {
+                None => None,
+                Some(control) => Some(control?),
+            },
         })
     }
 }

@@ -2,33 +2,31 @@
 
 use super::sections::{self, Kind, UnknownName};
 use super::{CheckBits, NamesFile};
+use crate::config::Spanned;
 use crate::node::config::Problems;
 use scalebricks_elements::flat::names::MAX_CHECK_BITS;
 use scalebricks_elements::flat::{Base, BytesAt, Length, NameKind, UnknownNamePolicy};
-use toml::Spanned;
 
 /// Default of `names.expected`.
-const EXPECTED: u64 = 100_000;
+pub(super) const EXPECTED: u64 = 100_000;
 
 /// Most names of a table.
-const MAX_EXPECTED: u64 = 1 << 30;
+pub(super) const MAX_EXPECTED: u64 = 1 << 30;
 
 /// Allowed values of `names.filter_rate`.
-const FILTER_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
+pub(super) const FILTER_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
 
 pub(super) fn names(given: sections::Names, problems: &mut Problems<'_>) -> Option<NamesFile> {
     let kind = kind(&given, problems);
     let unknown = unknown(&given, problems);
-    let expected = problems.in_range(given.expected.as_ref(), "names.expected", &(1..=MAX_EXPECTED));
-    let filter_rate = problems.in_range(given.filter_rate.as_ref(), "names.filter_rate", &FILTER_RATES);
     let check_bits = check_bits(&given, unknown, problems);
     Some(NamesFile {
         kind: kind?,
         file: given.file.map(Spanned::into_inner),
-        expected: expected.unwrap_or(EXPECTED),
+        expected: given.expected.map_or(EXPECTED, Spanned::into_inner),
         unknown,
         check_bits: check_bits?,
-        filter_rate,
+        filter_rate: given.filter_rate.map(Spanned::into_inner),
     })
 }
 
@@ -55,9 +53,11 @@ fn check_bits(
     unknown: UnknownNamePolicy,
     problems: &mut Problems<'_>,
 ) -> Option<CheckBits> {
-    let span = given.kind.span();
+    let asked_at = given.check_bits.as_ref().map(Spanned::span);
+    let span =
+        asked_at.or(given.filter_rate.as_ref().map(Spanned::span)).unwrap_or_else(|| given.kind.span());
     let is_checked = unknown != UnknownNamePolicy::Answer;
-    let asked = problems.in_range(given.check_bits.as_ref(), "names.check_bits", &(0..=MAX_CHECK_BITS));
+    let asked = given.check_bits.as_ref().map(|bits| *bits.get_ref());
     if !is_checked && (asked.unwrap_or(0) > 0 || given.filter_rate.is_some()) {
         let what = "unknown = 'answer' does not detect unknown names: remove check_bits and filter_rate";
         problems.add(span, "names.check_bits", what);
@@ -109,8 +109,8 @@ fn place(at: &Spanned<sections::At>, problems: &mut Problems<'_>) -> Option<Byte
         }
     };
     let base = match from {
-        sections::From::Frame => Base::Frame,
-        sections::From::Payload => Base::Payload,
+        sections::Origin::Frame => Base::Frame,
+        sections::Origin::Payload => Base::Payload,
     };
     let place = BytesAt::new(base, offset, length);
     if let Err(error) = place {

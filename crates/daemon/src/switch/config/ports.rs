@@ -1,17 +1,17 @@
 //! Ports and their groups.
 
 use super::{Port, sections};
+use crate::config::Spanned;
 use crate::node::config::{Devices, Problems};
 use scalebricks_apps::switch::PortGroup;
 use scalebricks_apps::switch::text::PortNames;
 use scalebricks_elements::flat::MAX_PORTS;
-use toml::Spanned;
 
 /// Default MTU of a port.
-const MTU: u16 = 1_500;
+pub(super) const MTU: u16 = 1_500;
 
 /// Smallest MTU of a port: the least payload of an Ethernet frame is 46 bytes, that of an IPv4 host 576 (RFC 791).
-const MIN_MTU: u16 = 576;
+pub(super) const MIN_MTU: u16 = 576;
 
 pub(super) fn ports(
     given: Vec<Spanned<sections::Port>>,
@@ -34,14 +34,13 @@ pub(super) fn ports(
         }
         names.push(name);
         if let Some(device) = &section.device {
-            devices.add(device, section.vlan.as_ref(), problems);
+            devices.add(device, section.vlan.as_ref(), None, problems);
         }
-        let mtu = problems.in_range(section.mtu.as_ref(), "port.mtu", &(MIN_MTU..=u16::MAX));
         ports.push(Port {
             device: section.device.map(Spanned::into_inner),
             vlan: section.vlan.map(Spanned::into_inner),
             group: section.group.map(|group| self::group(group.into_inner(), &mut groups)),
-            mtu: mtu.unwrap_or(MTU),
+            mtu: section.mtu.map_or(MTU, Spanned::into_inner),
         });
     }
     Some((ports, PortNames::new(names).ok()?))

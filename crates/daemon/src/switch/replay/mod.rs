@@ -53,10 +53,8 @@ pub fn run(args: &ReplayArgs, console: &Console, interrupt: &Interrupt) -> Resul
     let skipped = drive(inputs, &mut rig, &mut captures, interrupt)?;
     let files = captures.finish()?;
     let report = Report::new(configuration, &switch.names.lock().stats(), switch.ports(), &files, skipped);
-    if let Some(path) = &args.json {
-        console.keep(path, &scalebricks_console::output::json(&report)?)?;
-    }
-    console.result(&report.render())?;
+    args.result.write(&report, None, console)?;
+    args.result.print(&report, Report::render, console)?;
     Ok(status::SUCCESS)
 }
 

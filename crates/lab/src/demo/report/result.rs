@@ -105,7 +105,7 @@ pub struct ArchitectureResult {
     pub problems: Vec<String>,
 }
 
-/// Forwarding rates of all nodes together, million packets per second. All zero if nothing was timed.
+/// Forwarding rates of all nodes together, million packets per second. All zero if less than 50 ms were timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     /// Over all timed packets.

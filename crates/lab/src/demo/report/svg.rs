@@ -1,7 +1,7 @@
 //! The report as a picture: a panel per figure, a bar per architecture.
 
 use super::result::{ArchitectureResult, Report};
-use super::table::{ratio, table_bytes};
+use super::table::{mpps, ratio, table_bytes};
 use plotters::style::TextStyle;
 use plotters::style::text_anchor::HPos;
 use scalebricks_console::quantity::{bytes, count, short_count};
@@ -43,7 +43,7 @@ fn draw(area: &Area<'_>, report: &Report) -> Result<(), DrawError> {
             title: "Forwarding rate, all nodes together",
             hint: "Mpps, more is better",
             figure: |r| r.speed.mpps,
-            text: |r| format!("{:.2}", r.speed.mpps),
+            text: |r| mpps(&r.speed),
             with_ratio: true,
         },
         Panel {

@@ -1,6 +1,6 @@
 //! The report as one table for a terminal: a row per figure, a column per architecture.
 
-use super::result::{ArchitectureResult, Report};
+use super::result::{ArchitectureResult, Report, Speed};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use scalebricks_console::quantity::{bytes, count, short_count};
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ fn arranged(report: &Report, arrangement: ContentArrangement) -> String {
             None => value(result),
         }
     };
-    row("Mpps, all nodes together", &with_ratio(|r| r.speed.mpps, |r| format!("{:.2}", r.speed.mpps)));
+    row("Mpps, all nodes together", &with_ratio(|r| r.speed.mpps, |r| mpps(&r.speed)));
     if any(|r| r.speed.mpps_min < r.speed.mpps_max) {
         row("  slowest to fastest slice", &|r| format!("{:.2} to {:.2}", r.speed.mpps_min, r.speed.mpps_max));
     }
@@ -69,20 +69,25 @@ fn arranged(report: &Report, arrangement: ContentArrangement) -> String {
     format!("{}\n{table}\n{}", heading(report), notes(report))
 }
 
+/// The rate of a run, or why it has none.
+pub fn mpps(speed: &Speed) -> String {
+    if speed.mpps > 0.0 { format!("{:.2}", speed.mpps) } else { "under 50 ms, no rate".to_owned() }
+}
+
 /// Bytes of both tables per node, each at the node where it is largest.
 pub const fn table_bytes(result: &ArchitectureResult) -> u64 {
     result.footprint.gpt_bytes_per_node + result.footprint.fib_bytes_per_node
 }
 
-/// A figure relative to that of full duplication, if that was run and is not 0.
+/// A figure relative to that of full duplication, if both are known, which means not 0.
 pub fn ratio(
     report: &Report,
     result: &ArchitectureResult,
     figure: impl Fn(&ArchitectureResult) -> f64,
 ) -> Option<f64> {
     let baseline = report.architectures.iter().find(|r| r.name == BASELINE)?;
-    let of = figure(baseline);
-    (of > 0.0 && result.name != BASELINE).then(|| figure(result) / of)
+    let (value, of) = (figure(result), figure(baseline));
+    (value > 0.0 && of > 0.0 && result.name != BASELINE).then(|| value / of)
 }
 
 fn heading(report: &Report) -> String {

@@ -21,7 +21,7 @@ use scalebricks_apps::router::cluster::{RouterError, Steering};
 use scalebricks_apps::router::network::NetworkError;
 use scalebricks_apps::router::routes::{self, Announcement, Exits, RoutesError};
 use scalebricks_console::interrupt::{Interrupt, Interrupted};
-use scalebricks_console::output::{Console, OutputError, json};
+use scalebricks_console::output::{Console, OutputError};
 use scalebricks_console::quantity::count;
 use scalebricks_io::capture::CaptureError;
 use scalebricks_tables::lpm::Params;
@@ -142,9 +142,8 @@ pub fn run(args: &DemoArgs, console: &Console, interrupt: &Interrupt) -> Result<
         }
     }
     let report = Report::new(size.get(), table.len(), source, args.seed, results);
-    let file = if args.json == Path::new(super::args::JSON) { Path::new(JSON) } else { &args.json };
-    console.keep(file, &json(&report)?)?;
-    console.result(&report.table())?;
+    args.result.write(&report, Some(Path::new(JSON)), console)?;
+    args.result.print(&report, Report::table, console)?;
     for problem in report.problems() {
         console.error(&problem);
     }

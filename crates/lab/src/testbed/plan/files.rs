@@ -1,7 +1,7 @@
 //! The configuration files of nodes and the flow files.
 
 use super::{
-    CONTROL_PORT, ControlNet, Family, GATEWAY, HOST_V4, HOST_V6, NodePort, Plan, STATION, TUNNEL_MTU,
+    CONTROL_PORT, ControlNet, Family, GATEWAY, HOST_V4, HOST_V6, NodePort, Plan, STATION, TUNNEL_MTU, WORKER,
 };
 use scalebricks_apps::gateway::Architecture;
 use scalebricks_types::NodeId;
@@ -42,7 +42,7 @@ impl Plan {
              gateway = \"{GATEWAY}\"\ngateway_v6 = \"fd00:5b::1\"\nkey = \"ue\"\n\
              base_station_mtu = {TUNNEL_MTU}\nverify_ipv4_checksum = true\n\n\
              [node]\nid = {}\n{flows}admin = \"{admin}\"\ndrain_ms = 100\n\n\
-             [worker]\nidle = \"sleep\"\n\n\
+             {WORKER}\n\
              [dpdk]\nmemory = \"ordinary\"\n\n\
              [[base_station]]\naddress = \"{STATION}\"\n",
             self.size.get(),

@@ -3,6 +3,7 @@
 use super::Scenario;
 use crate::testbed::args::NameArgs;
 use clap::Args;
+use scalebricks_console::ResultArgs;
 use std::path::PathBuf;
 
 /// Arguments of `lab router`.
@@ -24,9 +25,9 @@ pub struct RouterArgs {
     #[arg(long, value_name = "PROGRAM")]
     pub nats_server: Option<PathBuf>,
 
-    /// File for the results as JSON
-    #[arg(long, value_name = "FILE", default_value = "out/router-lab.json")]
-    pub json: PathBuf,
+    /// What is printed, and a file for it.
+    #[command(flatten)]
+    pub result: ResultArgs,
 
     /// Directory for logs and captures if a check fails
     #[arg(long, value_name = "DIR", default_value = "out/lab")]

@@ -31,8 +31,8 @@ use super::tools;
 use args::RouterArgs;
 use machines::Machines;
 use results::{RouterResults, ScenarioResult};
-use scalebricks_console::{Console, Interrupt, output, status};
-use std::path::PathBuf;
+use scalebricks_console::{Console, Interrupt, status};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A scenario.
@@ -160,7 +160,7 @@ pub fn run(args: &RouterArgs, console: &Console, interrupt: &Interrupt) -> Resul
         results.scenarios.push(result);
         state::remove_namespaces(&args.lab.name)?;
     }
-    console.keep(&args.json, &output::json(&results)?)?;
-    console.result(&results.render())?;
+    args.result.write(&results, Some(Path::new("out/router-lab.json")), console)?;
+    args.result.print(&results, RouterResults::render, console)?;
     Ok(if results.passed() { status::SUCCESS } else { status::FAILURE })
 }

@@ -1,14 +1,15 @@
 //! The configuration of a node of a cluster router: a TOML file that is checked completely before anything starts.
 
 mod ports;
-mod sections;
+pub(crate) mod sections;
 #[cfg(test)]
 mod tests;
 
+use crate::config::Spanned;
 use crate::node::config::{self, AdminTcp, Dpdk, Layout, LogFile, Problem, Problems, Workers};
 use scalebricks_apps::router::cluster::Steering;
 use scalebricks_console::quantity;
-use scalebricks_types::{ClusterSize, HashSeed, MAX_NODES, NodeId};
+use scalebricks_types::{ClusterSize, HashSeed, NodeId};
 use scalebricks_wire::MacAddr;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -21,8 +22,14 @@ const RATES: RangeInclusive<u64> = 1_000..=100_000_000_000_000;
 /// Default of `router.queue`.
 const QUEUE: usize = 1_024;
 
+/// Most packets in a queue.
+const MAX_QUEUE: usize = 1 << 20;
+
 /// Smallest MTU of a port: that of IPv6 (RFC 8200 §5).
 const MIN_MTU: u16 = 1_280;
+
+/// Largest MTU of a port.
+const MAX_MTU: u16 = 9_600;
 
 /// Default MTU of a port.
 const MTU: u16 = 1_500;
@@ -123,7 +130,7 @@ impl RouterFile {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// All [`Problem`]s, or the first if the file cannot be understood as TOML with these keys.
+    /// All [`Problem`]s; only those of the syntax if the text is not TOML.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         Problems::parse_file(text, sections::File::make)
     }
@@ -133,22 +140,21 @@ impl sections::File {
     fn make(self, problems: &mut Problems<'_>) -> Option<RouterFile> {
         let sections::Router { node, nodes, secret, admin, steering, port_rate, link_rate, queue, mtu } =
             self.router;
-        let count = problems.in_range(Some(&nodes), "router.nodes", &(1..=usize::from(MAX_NODES)));
-        let size = count.and_then(|count| ClusterSize::new(count).ok());
         let count = *nodes.get_ref();
+        let size = ClusterSize::new(count).ok();
         let what = |id| format!("{id} in a router of {count} nodes (numbered from 0)");
         let id = problems.check(&node, "router.node", |id| id < count, what);
-        let bytes_per_s = |text: &toml::Spanned<String>, key: &str, problems: &mut Problems<'_>| {
+        let bytes_per_s = |text: &Spanned<String>, key: &str, problems: &mut Problems<'_>| {
             quantity::parse(text.get_ref(), RATES)
                 .map(|bits| bits / 8)
                 .map_err(|error| problems.add(text.span(), key, format!("bits per second: {error}")))
                 .ok()
         };
-        let secret = config::seed(&secret, "router.secret", problems);
+        let secret = config::seed(&secret);
         let port_rate = bytes_per_s(&port_rate, "router.port_rate", problems);
         let link_rate = link_rate.map(|text| bytes_per_s(&text, "router.link_rate", problems).unwrap_or(0));
-        let queue = problems.in_range(queue.as_ref(), "router.queue", &(1..=1 << 20)).unwrap_or(QUEUE);
-        let mtu = problems.in_range(mtu.as_ref(), "router.mtu", &(MIN_MTU..=9_600)).unwrap_or(MTU);
+        let queue = queue.map_or(QUEUE, Spanned::into_inner);
+        let mtu = mtu.map_or(MTU, Spanned::into_inner);
         let (ports, links) = ports::ports(self.port, self.link, id, count, problems);
         if let Some(mode) = &self.worker.mode {
             let what = |_| "all workers of a router do the same work".to_owned();
@@ -160,6 +166,11 @@ impl sections::File {
         let workers = config::workers(self.worker, problems);
         let dpdk = config::dpdk(self.dpdk, problems);
         let control = self.control.check(problems);
+        if let (Some(fpm), Some(tcp)) = (&self.feeder.fpm, &self.admin_tcp) {
+            let what = |listen| format!("{listen} is also admin_tcp.listen");
+            let is_other = |listen| listen != tcp.get_ref().listen;
+            problems.check(&fpm.listen, "feeder.fpm.listen", is_other, what);
+        }
         let fpm = self.feeder.fpm.map(|fpm| self::fpm(&fpm, problems));
         let port_rate = port_rate?;
         // 3R/N, where R is the rate of all ports of a node: docs/router.md.
@@ -170,8 +181,8 @@ impl sections::File {
             id: NodeId::new(u8::try_from(id).ok()?),
             secret: secret?,
             admin: admin.unwrap_or_else(default_socket),
-            admin_tcp: self.admin_tcp,
-            steering: match steering.map(toml::Spanned::into_inner) {
+            admin_tcp: self.admin_tcp.map(Spanned::into_inner),
+            steering: match steering.map(Spanned::into_inner) {
                 Some(sections::Steering::Valiant) => Steering::Valiant,
                 Some(sections::Steering::DirectVlb) => Steering::Direct,
                 Some(sections::Steering::Flowlets) | None => Steering::Flowlets,
@@ -193,12 +204,11 @@ impl sections::File {
 fn fpm(section: &sections::Fpm, problems: &mut Problems<'_>) -> Fpm {
     let what = |_| "port 0: zebra must know the port (FRR's default is 2620)".to_owned();
     let listen = problems.check(&section.listen, "feeder.fpm.listen", |listen| listen.port() != 0, what);
-    let quiet = problems.in_range(section.quiet_ms.as_ref(), "feeder.fpm.quiet_ms", &(100..=600_000));
-    let keep = problems.in_range(section.keep_s.as_ref(), "feeder.fpm.keep_s", &(1..=86_400));
+    let (quiet, keep) = (section.quiet_ms.as_ref(), section.keep_s.as_ref());
     Fpm {
         listen,
         preference: section.preference.unwrap_or(FPM_PREFERENCE),
-        quiet: Duration::from_millis(quiet.unwrap_or(QUIET_MS)),
-        keep: Duration::from_secs(keep.unwrap_or(KEEP_S)),
+        quiet: Duration::from_millis(quiet.map_or(QUIET_MS, |ms| *ms.get_ref())),
+        keep: Duration::from_secs(keep.map_or(KEEP_S, |s| *s.get_ref())),
     }
 }

@@ -1,13 +1,13 @@
 //! External ports, and links to the other nodes.
 
 use super::{Link, Port, sections};
+use crate::config::Spanned;
 use crate::node::config::{Devices, Network, Problems, is_host};
 use scalebricks_apps::switch::text::parse_mac;
 use scalebricks_elements::fabric::mac::PORTS;
 use scalebricks_types::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use toml::Spanned;
 
 /// The ports, and the links by the other node.
 pub(super) fn ports(
@@ -26,7 +26,7 @@ pub(super) fn ports(
         .into_iter()
         .map(|section| {
             let section = section.into_inner();
-            devices.add(&section.device, section.vlan.as_ref(), problems);
+            devices.add(&section.device, section.vlan.as_ref(), section.mac.as_ref(), problems);
             port(section, &mut used, problems)
         })
         .collect();
@@ -34,7 +34,7 @@ pub(super) fn ports(
     for section in links {
         let span = section.span();
         let section = section.into_inner();
-        devices.add(&section.device, section.vlan.as_ref(), problems);
+        devices.add(&section.device, section.vlan.as_ref(), None, problems);
         let what = |node| format!("{node} is not another node of the router");
         let node = problems.check(&section.node, "link.node", |node| node < nodes && node != id, what);
         let link = Link {
@@ -58,14 +58,7 @@ pub(super) fn ports(
 }
 
 fn port(section: sections::Port, used: &mut BTreeSet<IpAddr>, problems: &mut Problems<'_>) -> Port {
-    let mac = section.mac.as_ref().and_then(|text| {
-        let mac = parse_mac(text.get_ref()).filter(|mac| !mac.is_multicast());
-        if mac.is_none() {
-            let what = format!("'{}' is not a unicast address like 02:00:00:00:00:01", text.get_ref());
-            problems.add(text.span(), "port.mac", what);
-        }
-        mac
-    });
+    let mac = section.mac.as_ref().and_then(|text| parse_mac(text.get_ref()));
     let mut addresses = Vec::new();
     for text in &section.addresses {
         let Some(Network(address, length)) = problems.parse(text, "port.addresses") else { continue };

@@ -29,24 +29,24 @@ queue = 0
 mtu = 100
 
 [[port]]
-device = "a"
+device = "net_tap0"
 mac = "ff:ff:ff:ff:ff:ff"
 addresses = ["192.0.2.1/24", "192.0.2.1/24", "224.0.0.1/4", "nowhere"]
 
 [[port]]
-device = "a"
+device = "net_tap0"
 
 [[link]]
 node = 7
-device = "b"
+device = "net_tap1"
 
 [[link]]
 node = 1
-device = "c"
+device = "net_tap2"
 
 [[link]]
 node = 1
-device = "d"
+device = "net_tap3"
 
 [control]
 engine = "somewhere"
@@ -71,7 +71,7 @@ mode = "split"
         "line 13: port.addresses: 192.0.2.1 occurs twice",
         "line 13: port.addresses: 224.0.0.1 is not the address of a host",
         "line 13: port.addresses: 'nowhere' is not an address",
-        "line 16: port.device: 'a' is used twice",
+        "line 16: port.device: 'net_tap0' is used twice",
         "line 16: port.addresses: a port has one IPv4 address",
         "line 19: link.node: 7 is not another node",
         "link.node: a second link to node 1",

@@ -5,6 +5,7 @@ use crate::testbed::LabError;
 use crate::testbed::ends::Verdict;
 use crate::testbed::log;
 use crate::testbed::nodes::{Process, own_program};
+use crate::testbed::plan::WORKER;
 use crate::testbed::router_lab::machines::Machines;
 use crate::testbed::state;
 use std::collections::BTreeMap;
@@ -131,7 +132,7 @@ fn configuration(node: u8, admin: &str) -> String {
         let _ = write!(text, "[feeder.fpm]\nlisten = \"{}:{}\"\nquiet_ms = 5000\n\n", FPM.0, FPM.1);
     }
     text + &format!(
-        "[control]\nengine = \"nats://{LOG}:4222\"\nreplicas = 1\nname = \"router\"\n\n[worker]\nidle = \"sleep\"\n\n\
+        "[control]\nengine = \"nats://{LOG}:4222\"\nreplicas = 1\nname = \"router\"\n\n{WORKER}\n\
          [dpdk]\nmemory = \"ordinary\"\n"
     )
 }

@@ -6,6 +6,7 @@ use crate::testbed::ends::Verdict;
 use crate::testbed::exec::Cmd;
 use crate::testbed::log;
 use crate::testbed::nodes::{Process, own_program};
+use crate::testbed::plan::WORKER;
 use crate::testbed::router_lab::machines::Machines;
 use crate::testbed::state;
 use scalebricks_admin::client::{Client, Target};
@@ -264,7 +265,7 @@ fn configuration(kind: Kind, node: u8, admin: &str) -> String {
         "# Written by the lab.\n\
          [cluster]\nnodes = {NODES}\nsecret = \"00112233445566778899aabbccddeeff\"\n\
          gateway = \"10.255.0.1\"\ngateway_v6 = \"fd00:5b::1\"\nbase_station_mtu = 1500\n\n\
-         [node]\nid = {node}\nadmin = \"{admin}\"\ndrain_ms = 100\n\n[worker]\nidle = \"sleep\"\n\n\
+         [node]\nid = {node}\nadmin = \"{admin}\"\ndrain_ms = 100\n\n{WORKER}\n\
          [dpdk]\nmemory = \"ordinary\"\n\n{}\n\
          [control]\nengine = \"nats://{LOG}:4222\"\nreplicas = 1\nname = \"flows\"\nlisten = \"{}:{CONTROL_PORT}\"\n\
          key = \"cluster.key\"\nflows = 1000\npartitions = 16\n",

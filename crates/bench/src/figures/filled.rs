@@ -1,0 +1,184 @@
+//! Figure 11 with real tables: for each number of nodes and memory per node, the most flows whose GPT and whose share of the
+//! FIB fit in a node, found by building both.
+
+use super::cluster;
+use crate::bench_run::BenchRun;
+use crate::error::{BenchError, OrFail, ensure};
+use crate::keys::{self, HASHER};
+use crate::pin;
+use crate::row::Metric;
+use crate::sheet::Sheet;
+use crate::structures::fewest_partitions;
+use rayon::prelude::*;
+use scalebricks_console::quantity::{bytes, short_count};
+use scalebricks_report::stats::Summary;
+use scalebricks_tables::Fib;
+use scalebricks_tables::fib::{FibConfig, PartialFib};
+use scalebricks_tables::setsep::{Format, Params, SetSep, SetSepBuilder, SetSepReader};
+use scalebricks_types::KeyHash;
+use std::sync::Arc;
+
+/// The name in messages.
+const NAME: &str = "Figure 11";
+
+/// Memory per node.
+const QUICK_MEMORY: [u64; 1] = [1 << 20];
+const MEMORY: [u64; 3] = [16 << 20, 256 << 20, 1 << 30];
+
+/// Numbers of nodes. Between 16 and 17, and 32 and 33, the table gets another value bit.
+const QUICK_NODES: [usize; 3] = [1, 4, 17];
+const NODES: [usize; 10] = [1, 2, 4, 8, 16, 17, 30, 32, 33, 64];
+
+/// The search ends when the most flows are known to one part in so many.
+const PRECISION: u64 = 200;
+
+/// Bytes per flow while tables are built: hash, value, the build's memory and the table.
+const FLOW_BYTES: u64 = 9 + 12 + 2;
+
+/// What fits.
+#[derive(Debug, Clone, Copy)]
+struct Filled {
+    node_bytes: u64,
+    nodes: usize,
+    flows: u64,
+    gpt_bytes: u64,
+    fib_bytes: u64,
+    /// By the closed form, with the bits per flow of these tables.
+    computed: f64,
+}
+
+impl Filled {
+    /// Measures how many flows fit.
+    fn most(bench: &BenchRun<'_>, node_bytes: u64, nodes: usize) -> Result<Option<Self>, BenchError> {
+        let guess = guess(node_bytes, nodes);
+        let (mut low, mut high) = (guess * 7 / 10, guess * 13 / 10);
+        if !bench.fits(high, FLOW_BYTES)? {
+            return Ok(None);
+        }
+        let mut best = None;
+        while high - low > high / PRECISION {
+            bench.check()?;
+            let flows = u64::midpoint(low, high);
+            match Self::fill(node_bytes, nodes, flows)? {
+                Some(filled) => (low, best) = (flows, Some(filled)),
+                None => high = flows,
+            }
+        }
+        ensure(best.is_some(), NAME, || format!("no tables fit in {} a node", bytes(node_bytes)))?;
+        Ok(best)
+    }
+
+    /// Builds the GPT of so many flows and the FIB of one node, if both fit, and looks up all of the node's flows
+    /// in the GPT.
+    fn fill(node_bytes: u64, nodes: usize, flows: u64) -> Result<Option<Self>, BenchError> {
+        let gpt = if nodes > 1 { Some(gpt(flows, nodes)?) } else { None };
+        let gpt_bytes = gpt.as_ref().map_or(0, |gpt| gpt.stats().table_bytes as u64);
+        let Some(room) = node_bytes.checked_sub(gpt_bytes).filter(|&room| room > 0) else { return Ok(None) };
+        let fib = PartialFib::new(FibConfig::new(HASHER).short_keys_within(room as usize));
+        let mut own = Vec::new();
+        for number in (0..flows).filter(|&number| node(number, nodes) == 0) {
+            let (flow, hash) = (keys::flow(number), keys::hash(number));
+            if fib.insert(&flow, hash, [number, number]).is_err() {
+                return Ok(None);
+            }
+            own.push(hash);
+        }
+        if let Some(gpt) = gpt {
+            check(gpt, &own)?;
+        }
+        let fib_bytes = fib.table_bytes() as u64;
+        let (entry_bits, gpt_bits) =
+            (fib_bytes as f64 * 8.0 / own.len() as f64, gpt_bytes as f64 * 8.0 / flows as f64);
+        let computed = cluster::scalebricks(node_bytes as f64 * 8.0, entry_bits, gpt_bits, nodes);
+        Ok(Some(Self { node_bytes, nodes, flows, gpt_bytes, fib_bytes, computed }))
+    }
+}
+
+/// About how many flows fit: where the search begins.
+#[expect(clippy::cast_sign_loss, reason = "a number of flows is not negative")]
+fn guess(node_bytes: u64, nodes: usize) -> u64 {
+    let (entry_bits, gpt_bits) = (272.0, cluster::whole_gpt_bits(nodes));
+    cluster::scalebricks(node_bytes as f64 * 8.0, entry_bits, gpt_bits, nodes) as u64
+}
+
+/// The node of a flow. It does not depend on the hash in the tables.
+fn node(number: u64, nodes: usize) -> u8 {
+    (keys::mix(number ^ 0x5EED_0F11_0000_0000) % nodes as u64) as u8 // at most 256 nodes
+}
+
+fn gpt(flows: u64, nodes: usize) -> Result<SetSep, BenchError> {
+    let hashes: Vec<KeyHash> = (0..flows).into_par_iter().map(keys::hash).collect();
+    let values: Vec<u8> = (0..flows).into_par_iter().map(|number| node(number, nodes)).collect();
+    let params = fewest_partitions(|partitions| {
+        Params::for_keys_in(Format::default(), flows, cluster::value_bits(nodes), partitions)
+    })?;
+    SetSepBuilder::new(params).threads(pin::cores()).build_table(&hashes, &values).of(NAME)
+}
+
+/// The GPT names node 0 for all of its flows.
+fn check(gpt: SetSep, own: &[KeyHash]) -> Result<(), BenchError> {
+    let mut found = vec![u8::MAX; own.len()];
+    SetSepReader::new(Arc::new(gpt)).lookup_batch(own, &mut found);
+    ensure(found.iter().all(|&node| node == 0), NAME, || "the GPT names another node for a flow")
+}
+
+/// Fills tables and adds what fits.
+///
+/// # Errors
+/// [`BenchError`].
+pub(super) fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+    let memory = bench.options.pick(&QUICK_MEMORY[..], &MEMORY);
+    let nodes = bench.options.nodes(&QUICK_NODES, &NODES);
+    let bar = bench.progress(memory.len() * nodes.len());
+    let mut all: Vec<Filled> = Vec::new();
+    for &node_bytes in memory {
+        for &nodes in &nodes {
+            all.extend(Filled::most(bench, node_bytes, nodes)?);
+            bar.add(1);
+        }
+    }
+    bar.finish();
+    for filled in &all {
+        let case = bench
+            .case("filled", filled.flows)
+            .variant(format!("{} a node", bytes(filled.node_bytes)))
+            .nodes(filled.nodes)
+            .table_bytes(filled.gpt_bytes);
+        bench.add(case, Metric::Flows, Summary::exact(filled.flows as f64));
+    }
+    let one = |filled: &Filled| {
+        let alone = all.iter().find(|other| (other.node_bytes, other.nodes) == (filled.node_bytes, 1));
+        alone.map_or_else(String::new, |alone| format!("{:.2}×", filled.flows as f64 / alone.flows as f64))
+    };
+    let sheet = Sheet::new("figure-11-filled", all.iter().copied())
+        .column("memory a node", |filled| bytes(filled.node_bytes))
+        .column("nodes", |filled| filled.nodes)
+        .keys()
+        .column("flows that fit", |filled| short_count(filled.flows))
+        .column("GPT", |filled| bytes(filled.gpt_bytes))
+        .column("FIB of a node", |filled| bytes(filled.fib_bytes))
+        .column("over one node", one)
+        .column("over the closed form", |filled| format!("{:.3}", filled.flows as f64 / filled.computed));
+    bench.add_table(sheet);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn what_fits_is_what_the_closed_form_says() {
+        let bench = BenchRun::for_test("capacity", Options { quick: true, ..Options::default() });
+        let alone = Filled::most(&bench, 1 << 20, 1).unwrap().unwrap();
+        let eight = Filled::most(&bench, 1 << 20, 8).unwrap().unwrap();
+        for filled in [alone, eight] {
+            assert!(filled.gpt_bytes + filled.fib_bytes <= 1 << 20, "{filled:?}");
+            let share = filled.flows as f64 / filled.computed;
+            assert!((0.97..1.01).contains(&share), "{share} {filled:?}");
+        }
+        assert!(eight.flows > 5 * alone.flows, "{eight:?} {alone:?}");
+        assert!(Filled::fill(1 << 20, 8, 2 * eight.flows).unwrap().is_none());
+    }
+}
