@@ -4,8 +4,8 @@ CARGO ?= cargo
 SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-router outages lab-down test check bench tables control-figures figures choosing figures-gateway figures-concise figures-router \
-	demo-page lab-page pages fuzz sim soak miri clean
+.PHONY: help demo lab lab-router outages lab-down test check bench tables scale control-figures figures choosing figures-gateway figures-concise figures-router \
+	demo-page lab-page pages book capi wheel package monitoring release deb deb-test quickstart dashboard-test image kubernetes fuzz sim soak miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ tables: ## measure build, lookup, update, reshape, exact table: docs/measured.md
 	@scripts/bench.sh setsep-build setsep-lookup setsep-update othello-update fib --keys 1M,16M --value-bits 2 \
 		--format linear --batch 1,32,64,1024,65536 --page tables $(ARGS)
 
+scale: ## build up to a billion keys in partitions, and a cluster of 64 nodes: docs/scale.md (ARGS="--keys 100M")
+	@scripts/bench.sh scale cluster-scale --page scale $(ARGS)
+
 control-figures: ## measure the control plane: docs/measured.md
 	@scripts/bench.sh control --page control $(ARGS)
 
@@ -70,6 +73,42 @@ lab-page: ## update the lab's output in docs/lab.md; needs root
 
 pages: ## write all pages and pictures from docs/data, measure nothing (ARGS=--check)
 	@$(CARGO) run --quiet --locked -p scalebricks-bench -- pages $(ARGS)
+
+monitoring: ## check the alert rules and the Grafana dashboard; needs promtool (ARGS="--program PATH": also against a running node)
+	@scripts/monitoring-check $(ARGS)
+
+dashboard-test: ## use the dashboard in a headless browser, against a lab in which a node is killed; needs root, DPDK, chromium
+	@FULL=1 INSTALL_TOOLS=1 scripts/test.sh dashboard
+
+release: ## build packages, wheel, C library, crates, bill of materials and checksums of a release: target/release-VERSION
+	@scripts/release.sh $(ARGS)
+
+deb: ## build the Debian packages: target/deb; needs DPDK, dpkg-dev (ARGS="--binary PATH")
+	@scripts/deb.sh $(ARGS)
+
+deb-test: ## install, use and purge the Debian package in a clean Debian 12; needs root, debootstrap (ARGS=PACKAGE)
+	@scripts/deb-test.sh $(or $(ARGS),$(firstword $(wildcard target/deb/scalebricks_*.deb)))
+
+quickstart: ## run the quick starts of README in a clean Debian 12; needs root, debootstrap, and time (ARGS=operator)
+	@scripts/quickstart-test $(ARGS)
+
+image: ## build a container image from the Debian package: target/image; needs mmdebstrap, buildah (ARGS="--binary PATH")
+	@scripts/image.sh $(ARGS)
+
+kubernetes: ## validate the kustomize base and its example; needs Go (ARGS="--program PATH": also the configurations)
+	@scripts/kubernetes-check $(ARGS)
+
+capi: ## install the C library, header and pkg-config file (PREFIX=/usr/local; DESTDIR for packages)
+	@scripts/capi-install $(or $(PREFIX),/usr/local)
+
+wheel: ## build a Python wheel: target/wheels; needs maturin (pip install maturin)
+	@maturin build --locked --release --manifest-path python/Cargo.toml --out target/wheels
+
+package: ## package the crates of the tables as for crates.io, and test the packages
+	@scripts/package-test
+
+book: ## build the site of the documentation: target/book; needs mdBook (cargo install mdbook --locked)
+	@mdbook build docs
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)

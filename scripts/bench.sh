@@ -21,5 +21,5 @@ fi
 if [ "${1:-}" = --dpdk ]; then shift; fi
 export RUSTFLAGS="${RUSTFLAGS:-} -C target-cpu=native -C target-feature=-sha"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/native"
-[ $# -gt 0 ] || set -- all --quick --json out/bench.json
+[ $# -gt 0 ] || set -- all --quick --json-file out/bench.json
 exec cargo run --release --locked --package scalebricks-bench --features "$features" -- "$@"

@@ -64,10 +64,10 @@ else
     if [ -z "$given" ]; then
         example sample_capture "$capture"
     fi
-    "$demo" demo --pcap "$capture" --out "$out" --json "$work/demo.json" --svg "$work/demo.svg"
+    "$demo" demo --pcap "$capture" --out "$out" --json-file "$work/demo.json" --svg "$work/demo.svg"
     if [ -z "$given" ]; then
         for small in fragment icmp; do
-            "$demo" demo --pcap "$capture" --out "$work/$small" --json "$work/demo.json" --svg "$work/demo.svg" \
+            "$demo" demo --pcap "$capture" --out "$work/$small" --json-file "$work/demo.json" --svg "$work/demo.svg" \
                 --arch scalebricks --base-station-mtu 600 --oversize $small >/dev/null
         done
     fi

@@ -33,7 +33,7 @@ if command -v valgrind >/dev/null; then
 fi
 if [ "$(id -u)" = 0 ]; then sysctl -q vm.nr_hugepages=1100 || true; fi
 if [ -n "$quick" ]; then
-    "$program" router "${counts[@]}" --json out/router-figures.json --svg out "$@"
+    "$program" router "${counts[@]}" --json-file out/router-figures.json --svg out "$@"
 else
     "$program" router "${counts[@]}" --page router-figures "$@"
 fi

@@ -12,11 +12,12 @@
 #                   that a stage leaves to another stage which this run does not include
 #   MAY_SKIP        further stages that may be skipped, because another job runs them
 #   FUZZ_SECONDS    seconds per fuzz target (6)
+#   MIRI_SHARE      PART/PARTS: Miri runs one part of its tests, 0/3, 1/3 or 2/3; they are dealt out one by one (0/1: all)
 #   MIRI_TIMEOUT    seconds until one core's part of the Miri stage fails (1800)
-#   TSAN_TIMEOUT    seconds until the stress tests under ThreadSanitizer fail (900)
+#   TSAN_TIMEOUT    seconds until the stress tests under ThreadSanitizer fail (1800)
 #   TESTS_TIMEOUT   seconds until the tests, once built, fail (1800)
-#   FULL            1: single stages also use the build of `all`: DPDK, the peers of the benchmarks, release profile
-#   CLUSTER_SEEDS   seeds of the simulation of clusters (150; 500 in `all`)
+#   FULL            1: single stages also use the build of `all`: DPDK, the peers of the benchmarks, profile `gate`
+#   CLUSTER_SEEDS   seeds of the simulation of clusters (150; 250 in `all`)
 #   LAB_TIMEOUT     seconds until the lab fails (1500)
 #   CHECK_TIMEOUT   seconds until one of the checks beside the repository fails (600)
 #   REQUIRE_NAMESPACES  1: tests that need network namespaces fail without the right to create them
@@ -25,17 +26,20 @@
 #   NATS_TIMEOUT    seconds until the tests with NATS servers fail (600)
 #   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it; the lab needs one too
 #   REQUIRE_FRR     1: a missing FRR fails the test with a real BGP speaker instead of skipping it
+#   REQUIRE_DASHBOARD  1: a missing Chromium or Python package fails the dashboard stage instead of skipping it
+#   DASHBOARD_TIMEOUT  seconds until the browser test of the dashboard fails (180)
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 #   SOAK_RUNS       how often the soak stage, which is not part of `all`, runs every test (20)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/executed.sh
 
-ALL="format scripts clippy doc tests checks packets nats lab msrv aarch64 deny loom miri miri_avx2 tsan fuzz"
-# Stages of `all` that run beside nats and lab, which mostly wait for timers: their results do not depend on time.
-BESIDE="msrv aarch64 deny loom miri miri_avx2"
+ALL="format scripts monitoring clippy doc compile tests docs checks packets dashboard nats lab deny bindings loom miri miri_avx2 tsan msrv aarch64 fuzz"
+# Stages of `all` that start once everything is compiled and run beside the others at low priority: tests and labs often
+# wait for timers, and the results of these stages do not depend on time.
+BESIDE="deny bindings loom miri miri_avx2 tsan msrv aarch64 fuzz"
 # `make test`: all tests in the sources. Other stages repeat some of them with other tools or networks.
-TEST="format scripts tests"
+TEST="format scripts tests docs"
 QUICK="format scripts clippy changed layering"
 # Dated, so that a new nightly cannot break an unchanged build.
 NIGHTLY=nightly-2026-05-20
@@ -45,7 +49,11 @@ PORTABLE="-p scalebricks-types -p scalebricks-tables -p scalebricks-wire -p scal
 LOGS=target/test-logs
 # Tests of the stage nats; the stage `tests` builds them and skips them by this name.
 NATS_TESTS=nats_servers
+# What drives the browser, and axe-core. Chromium itself is a package of the system.
+BROWSER_PACKAGES="playwright==1.65.2 axe-playwright-python==0.1.8"
 NATS_SOURCES=(crates/engine/tests/$NATS_TESTS crates/scalebricks/tests/$NATS_TESTS crates/scalebricks/tests/$NATS_TESTS.rs)
+# Features that the stages clippy and doc have in addition. They compile everywhere; their tests need other machines.
+CHECKED=scalebricks-bench/cuda,scalebricks-python/extension
 # Exit status of a stage that cannot run here.
 SKIPPED=77
 
@@ -95,17 +103,15 @@ features() {
     printf -- '--features %s' $features
 }
 
-# `all` builds everything once: the tests, the lab and the checks use one release build, with the assertions of tests.
-# Link-time optimisation and the last levels of optimisation take minutes and do not change what the program does.
+# `all` builds everything once: the tests, the lab and the checks use one build, with the assertions of tests. Link-time
+# optimisation and the last levels of optimisation take minutes and do not change what the program does.
 full_build() {
     FEATURES=$(features)
-    PROFILE=(--release)
-    BUILT=$TARGET/release
-    export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1
-    export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
-    # Panics name their lines without it, and it takes time to compile.
-    export CARGO_PROFILE_RELEASE_DEBUG=none
-    export CLUSTER_SEEDS=${CLUSTER_SEEDS:-500}
+    PROFILE=(--profile gate)
+    # Of clippy, rustdoc and checks: they share build scripts and macros with the tests.
+    CHECKS=("${PROFILE[@]}")
+    BUILT=$TARGET/gate
+    export CLUSTER_SEEDS=${CLUSTER_SEEDS:-250}
 }
 
 # Runs a command that builds; the summary shows its seconds separately.
@@ -126,14 +132,20 @@ stage_format() {
 # Tests of scripts whose verdict others rely on.
 stage_scripts() { logged scripts scripts/gateway-ab-test; }
 
+# Alert rules and the Grafana dashboard, against the names of the program's metrics.
+stage_monitoring() {
+    command -v promtool >/dev/null || { skip 'no promtool (on Debian: apt install prometheus)'; return; }
+    logged monitoring scripts/monitoring-check
+}
+
 # shellcheck disable=SC2086 # a list of options
 stage_clippy() {
     cargo clippy --version >/dev/null 2>&1 || { skip 'no clippy (install with: rustup component add clippy)'; return; }
     if rustc --version | grep -qF "rustc $PINNED "; then
-        cargo clippy --workspace --all-targets --locked $FEATURES -- -D warnings
+        cargo clippy --workspace --all-targets --locked "${CHECKS[@]}" $FEATURES --features $CHECKED -- -D warnings
     else
         echo "this is not the clippy of Rust $PINNED: its warnings do not fail the run"
-        cargo clippy --workspace --all-targets --locked $FEATURES
+        cargo clippy --workspace --all-targets --locked "${CHECKS[@]}" $FEATURES --features $CHECKED
     fi
 }
 
@@ -142,8 +154,12 @@ stage_clippy() {
 stage_doc() {
     local without=()
     [[ $FEATURES == */dpdk* ]] || without=(--exclude scalebricks-dpdk)
-    RUSTDOCFLAGS='-D warnings' logged doc cargo doc --workspace --locked --no-deps --keep-going $FEATURES "${without[@]}"
+    RUSTDOCFLAGS='-D warnings' logged doc cargo doc --workspace --locked --no-deps --keep-going "${CHECKS[@]}" $FEATURES --features $CHECKED "${without[@]}"
 }
+
+# Everything that the tests, the lab and the checks run.
+# shellcheck disable=SC2086 # a list of options
+stage_compile() { cargo test --workspace --locked "${PROFILE[@]}" $FEATURES --no-run; }
 
 # The program, as the integration tests use it.
 # shellcheck disable=SC2086 # a list of options
@@ -171,6 +187,8 @@ stage_checks() {
 # shellcheck disable=SC2086 # a list of options
 stage_tests() {
     local dpdk='' absent=(-e 'fn loom_')
+    # Tests of the feature `cuda` need its binding; CONTRIBUTING.md has the command.
+    [[ $FEATURES == */cuda* ]] || absent+=(-e 'feature = "cuda"')
     if [[ $FEATURES != */dpdk* ]]; then
         dpdk=$(names_of_tests_behind dpdk)
         absent+=(-e 'feature = "')
@@ -184,6 +202,36 @@ stage_tests() {
     if [ -n "$dpdk" ]; then printf 'skipped: no tests of DPDK (to build them: install libdpdk-dev and libclang-dev, and set FULL=1)\n' >>"$LOGS/tests.log"; fi
     no_idle_binary "$LOGS/tests.log" "$dpdk" &&
         at_least $(($(tests_in_sources crates "${absent[@]}") - $(tests_in_sources "${NATS_SOURCES[@]}"))) "$(passed "$LOGS/tests.log")" tests
+}
+
+# Links, pages and commands of the documentation, and the site that mdBook makes of it.
+stage_docs() {
+    command -v python3 >/dev/null || { skip 'no python3'; return; }
+    local site=()
+    logged docs-check-test scripts/docs-check-test && logged quickstart scripts/quickstart-test --list && stage_build || return
+    if command -v mdbook >/dev/null; then
+        mdbook build docs || return
+        site=(--book target/book)
+    fi
+    SCALEBRICKS=$(realpath -m -- "$BUILT/scalebricks") logged docs scripts/docs-check.py "${site[@]}" || return
+    if [ ${#site[@]} = 0 ]; then printf 'skipped: no mdbook, the site was not built (install with: cargo install mdbook --locked)\n' | tee -a "$LOGS/docs.log"; fi
+}
+
+# The C library, the Python package and the crates' packages, as their users get them. They share the build of `all`.
+stage_bindings() {
+    local part options status
+    : >"$LOGS/bindings.log"
+    for part in capi-test python-test package-test; do
+        printf -- '-- %s\n' "$part"
+        options=(--profile gate)
+        [ $part != package-test ] || options=()
+        logged "bindings-$part" "scripts/$part" "${options[@]}"
+        status=$?
+        [ $status = 0 ] || [ $status = $SKIPPED ] || return $status
+        # The run's summary lists them.
+        grep '^skipped: ' "$LOGS/bindings-$part.log" >>"$LOGS/bindings.log"
+    done
+    return 0
 }
 
 # The NATS engine on three real servers, which the tests also kill.
@@ -201,6 +249,27 @@ stage_nats() {
     servers=$(grep -rhoE 'Cluster::start(_with)?\([0-9]+' "${NATS_SOURCES[@]}" | awk -F'[^0-9]+' '{ sum += $NF } END { print sum + 0 }')
     at_least $(($(tests_in_sources "${NATS_SOURCES[@]}") + $(conformance_tests))) "$(passed "$LOGS/nats.log")" tests &&
         at_least "$servers" "$(grep -c '^nats-server s[0-9]* answers' "$LOGS/nats.log")" 'servers that answered'
+}
+
+# The dashboard in a real browser, against a lab in which a node is killed.
+stage_dashboard() {
+    local python=target/dashboard/bin/python what=''
+    [[ $FEATURES == */dpdk* ]] || what='no DPDK (on Debian: apt install libdpdk-dev libclang-dev; a single stage: FULL=1)'
+    [ "$(id -u)" = 0 ] || what='no right to create network namespaces (run as root)'
+    command -v chromium >/dev/null || what='no Chromium (on Debian: apt install chromium)'
+    if [ -z "$what" ] && ! "$python" -c 'import playwright, axe_playwright_python' 2>/dev/null; then
+        local install="python3 -m venv target/dashboard && target/dashboard/bin/pip install $BROWSER_PACKAGES"
+        may_install && building bash -c "$install --quiet" || what="no Playwright (install with: $install)"
+    fi
+    [ -n "$what" ] || scripts/nats.sh path >/dev/null || what='no nats-server of 2.15 or newer, and none could be built (install Go 1.21 or newer)'
+    if [ -n "$what" ]; then
+        [ "${REQUIRE_DASHBOARD:-}" = 1 ] || { skip "$what"; return; }
+        printf 'required, but %s\n' "$what" >&2
+        return 1
+    fi
+    stage_build &&
+        logged dashboard timeout --kill-after=30 "${DASHBOARD_TIMEOUT:-180}" "$python" scripts/dashboard-test --program "$BUILT/scalebricks" || return
+    at_least "$(grep -c '^    step(\|^        step(' scripts/dashboard-test)" "$(grep -c '^ok ' "$LOGS/dashboard.log")" steps
 }
 
 # Reserves huge pages while a command runs, if permitted and too few are free.
@@ -267,10 +336,12 @@ stage_changed() {
 
 stage_layering() { cargo test --quiet --locked --workspace --test layering; }
 
+# The crates that others build with their own compiler. Public CI checks the whole workspace; in this run, clippy's lint
+# incompatible_msrv reports uses of the standard library that are too new.
 stage_msrv() {
     have_toolchain "$MSRV" ||
         { skip "no Rust $MSRV (install with: rustup toolchain install $MSRV --profile minimal)"; return; }
-    CARGO_TARGET_DIR=target/msrv cargo "+$MSRV" check --workspace --locked
+    CARGO_TARGET_DIR=target/msrv cargo "+$MSRV" check --locked -p scalebricks-types -p scalebricks-tables -p scalebricks-capi
 }
 
 stage_aarch64() {
@@ -284,7 +355,7 @@ stage_aarch64() {
     command -v aarch64-linux-gnu-gcc >/dev/null ||
         { skip 'no C compiler for aarch64 (on Debian: apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)'; return; }
     # shellcheck disable=SC2086 # a list of options
-    cargo check --locked --target $target $PORTABLE
+    cargo check --locked --target $target "${CHECKS[@]}" $PORTABLE
 }
 
 stage_deny() {
@@ -329,9 +400,13 @@ stage_miri() {
         "${miri[@]}" --quiet -- --list --format terse >"$LOGS/miri.all" &&
         "${miri[@]}" --quiet -- --list --format terse --ignored >"$LOGS/miri.ignored" || return
     # Miri has one thread, and its tests take from 0.1 s to a minute: a core that is done takes the next four.
-    local tests status=0
-    rm -f "$LOGS"/miri-*.log
-    mapfile -t tests < <(sort -u "$LOGS/miri.all" | comm -23 - <(sort -u "$LOGS/miri.ignored") | sed -n 's/: test$//p')
+    local all tests=() index share=${MIRI_SHARE:-0/1} status=0
+    rm -f "$LOGS"/miri.log "$LOGS"/miri-*.log
+    mapfile -t all < <(sort -u "$LOGS/miri.all" | comm -23 - <(sort -u "$LOGS/miri.ignored") | sed -n 's/: test$//p')
+    for ((index = ${share%/*}; index < ${#all[@]}; index += ${share#*/})); do tests+=("${all[index]}"); done
+    if [ ${#tests[@]} -lt ${#all[@]} ]; then
+        printf 'skipped: tests outside part %s: %d of %d (MIRI_SHARE)\n' "$share" $((${#all[@]} - ${#tests[@]})) ${#all[@]} | tee "$LOGS/miri.log"
+    fi
     # shellcheck disable=SC2016 # expanded by the inner shell
     printf '%s\n' "${tests[@]}" | xargs -d '\n' -n 4 -P "$(nproc)" bash -c 'at=$1 && shift && exec "$@" >"$at-$$.log" 2>&1' \
         miri "$LOGS/miri" "${miri[@]}" -- -Zunstable-options --report-time --exact || status=1
@@ -375,7 +450,7 @@ stage_tsan() {
     }
     # Low optimisation, because ThreadSanitizer does not watch wide loads that the optimiser makes of narrow ones.
     local tsan=(env "RUSTFLAGS=-Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR=target/tsan CARGO_PROFILE_TEST_OPT_LEVEL=1
-        timeout "${TSAN_TIMEOUT:-900}" cargo "+$NIGHTLY" test --locked -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')"
+        timeout "${TSAN_TIMEOUT:-1800}" cargo "+$NIGHTLY" test --locked -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')"
         -p scalebricks-tables --lib)
     "${tsan[@]}" --no-run && logged tsan "${tsan[@]}" -- --nocapture --skip planted_race stress turnover || return
     local level table runs failed=0
@@ -434,6 +509,7 @@ stage_soak() {
 
 FEATURES=''
 PROFILE=(--profile test)
+CHECKS=()
 TARGET=${CARGO_TARGET_DIR:-target}
 BUILT=$TARGET/debug
 # More than one thread per core, because many tests wait.
@@ -492,6 +568,8 @@ ran=0
 failed=0
 failed_stages=''
 skipped=0
+# The seconds of each stage, for the closing line.
+took=''
 
 # Runs a stage. Sets `outcome` and `line`, and adds to `notes` and `apart`.
 run_stage() {
@@ -573,7 +651,7 @@ for stage in $stages; do
         printf 'unknown stage %s; stages: %s\n' "$stage" "$ALL build changed layering soak" >&2
         exit 2
     fi
-    if [ -n "$beside" ] && [ "$stage" = nats ]; then start_beside; fi
+    if [ -n "$beside" ] && [ "$stage" = tests ]; then start_beside; fi
     case " $beside " in
     *" $stage "*) take_over "$stage" ;;
     *)
@@ -588,6 +666,8 @@ for stage in $stages; do
     esac
     outcomes[$stage]=$outcome
     summary+=("$line")
+    read -r _ _ seconds _ <<<"$line"
+    took+="${took:+, }$stage $seconds"
     [ $failed = 0 ] || [ "${KEEP_GOING:-}" = 1 ] || break
 done
 if [ $failed = 0 ]; then
@@ -602,5 +682,5 @@ printf '%s\n' "${summary[@]}"
 printf '%-18s %4d s\n' total "$SECONDS"
 [ ${#notes[@]} = 0 ] || printf '%s\n' "${notes[@]}"
 for stage in $failed_stages; do failures "$stage"; done
-printf 'stages: %d passed, %d failed, %d skipped\n' $ran $failed $skipped | tee "$LOGS/stages"
+printf 'stages: %d passed, %d failed, %d skipped in %d s (%s)\n' $ran $failed $skipped "$SECONDS" "$took" | tee "$LOGS/stages"
 exit $((failed > 0))

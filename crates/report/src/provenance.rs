@@ -103,7 +103,7 @@ fn modified(file: &Path) -> std::io::Result<SystemTime> {
 }
 
 /// Options that name output files, which do not affect what is measured.
-const UNTOLD: [&str; 2] = ["--json", "--svg"];
+const UNTOLD: [&str; 3] = ["--json", "--json-file", "--svg"];
 
 /// The command line of a process as a reader would type it: the program and its arguments, without output options and
 /// without directories of this machine.
@@ -113,7 +113,8 @@ pub fn command_line(mut words: impl Iterator<Item = String>) -> String {
     while let Some(word) = words.next() {
         let name = word.split('=').next().unwrap_or_default();
         if UNTOLD.contains(&name) {
-            if !word.contains('=') {
+            // A file follows, except after an option that only says what is printed.
+            if !word.contains('=') && words.peek().is_some_and(|next| !next.starts_with('-')) {
                 words.next();
             }
         } else if !["--quiet", "-q", "--replace"].contains(&name) {
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn a_command_line_names_no_directories() {
         let line = |text: &str| command_line(text.split(' ').map(str::to_owned));
-        let asked = "/usr/bin/scalebricks-bench choice --json /tmp/x.json --keys 1k --svg=out -q --capture /data/a.pcap --page choosing";
+        let asked = "/usr/bin/scalebricks-bench choice --json --json-file /tmp/x.json --keys 1k --svg=out -q --capture /data/a.pcap --page choosing";
         assert_eq!(line(asked), "scalebricks-bench choice --keys 1k --capture a.pcap --page choosing");
         assert_eq!(
             line("target/release/scalebricks-bench control --nats nats://h:4222"),
