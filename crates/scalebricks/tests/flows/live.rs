@@ -381,7 +381,9 @@ fn wrong_ports_say_what_to_do() {
         flows.iter().any(|flow| flow["destination_port"] == 9 && flow["ended"] == ended)
     };
     crate::harness::until("a record of the packet", || {
-        within(&net.0[0], || UdpSocket::bind("192.0.2.1:5000").unwrap().send_to(b"?", "192.0.2.2:9").unwrap());
+        within(&net.0[0], || {
+            UdpSocket::bind("192.0.2.1:5000").unwrap().send_to(b"?", "192.0.2.2:9").unwrap()
+        });
         seen("active_timeout")
     });
     ip(&format!("-n {} link del host", net.0[0])).unwrap();
