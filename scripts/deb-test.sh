@@ -23,7 +23,7 @@ cannot() {
 
 clean_root
 cp "$package" "$root/test/scalebricks.deb"
-cp examples/node/flows.csv "$root/test/flows.csv"
+scripts/one-node.sh "$root/test"
 # The readiness probe of Kubernetes.
 sed -n 's/.*command: \[sh, -c, "\(.*\)"\] }$/\1/p' deploy/kubernetes/base/node.yaml | sed 's/\\"/"/g' >"$root/test/probe"
 if server=${NATS_SERVER:-$(scripts/nats.sh path 2>/dev/null)}; then install -m 755 "$server" "$root/usr/local/bin/nats-server"; fi
@@ -88,34 +88,7 @@ for name in node switch router log; do expect "unit $name" '' "$(verify $units/s
 expect 'user of the log server' scalebricks "$(cat $units/scalebricks-log.service $units/scalebricks-log.service.d/*.conf | sed -n 's/^User=//p')"
 
 # The unit's command runs a node, on devices that need no hardware.
-cp node.toml /test/node.toml
-cat >node.toml <<CONFIG
-[cluster]
-nodes = 1
-secret = "$(head -c 16 /dev/urandom | od -An -v -tx1 | tr -d ' \n')"
-gateway = "10.255.0.1"
-gateway_v6 = "fd00:5b::1"
-key = "ue"
-[node]
-id = 0
-flows = "flows.csv"
-[[base_station]]
-address = "10.9.0.1"
-[[port]]
-role = "internet"
-device = "net_null0"
-addresses = ["192.0.2.11/24"]
-gateways = ["192.0.2.1"]
-[[port]]
-role = "base-station"
-device = "net_null1"
-addresses = ["10.9.0.11/24"]
-[[port]]
-role = "fabric"
-device = "net_null2"
-CONFIG
-sed -n '1,2p' /test/flows.csv >flows.csv
-cp node.toml flows.csv /test/
+cp /test/node.toml /test/flows.csv .
 mkdir -p /run/scalebricks
 expect 'lines of the probe' 1 "$(wc -l </test/probe)"
 fails 'the probe without a node' sh /test/probe

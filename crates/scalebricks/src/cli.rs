@@ -19,6 +19,7 @@ use std::path::PathBuf;
 /// A cluster of ordinary servers that behaves as one stateful packet gateway.
 #[derive(Debug, Parser)]
 #[command(name = "scalebricks", version = version::short(), long_version = version::long(), arg_required_else_help = true)]
+#[command(after_help = "Tables wrap to the width of a terminal; in a file or a pipe, each row is one line.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
