@@ -5,7 +5,7 @@ SECONDS_PER_TARGET ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help demo lab lab-router outages lab-down test check bench tables scale control-figures figures choosing figures-gateway figures-concise figures-router \
-	demo-page lab-page pages book capi wheel package monitoring release deb deb-test quickstart dashboard-test image kubernetes fuzz sim soak miri clean
+	demo-page lab-page pages book capi wheel package monitoring release deb deb-test quickstart dashboard-test image image-test kubernetes fuzz sim soak miri clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ quickstart: ## run the quick starts of README in a clean Debian 12; needs root, 
 
 image: ## build a container image from the Debian package: target/image; needs mmdebstrap, buildah (ARGS="--binary PATH")
 	@scripts/image.sh $(ARGS)
+
+image-test: ## run the container image with podman; needs root (PODMAN="podman --runtime runc" where crun fails)
+	@scripts/image-test.sh $(ARGS)
 
 kubernetes: ## validate the kustomize base and its example; needs Go (ARGS="--program PATH": also the configurations)
 	@scripts/kubernetes-check $(ARGS)
