@@ -5,7 +5,7 @@
 [ "$(id -u)" = 0 ] || cannot 'no root rights'
 command -v debootstrap >/dev/null || cannot 'no debootstrap (on Debian: apt install debootstrap)'
 unshare --mount --pid --fork true 2>/dev/null || cannot 'no right to create namespaces'
-mirror=$(apt-get --print-uris update | sed -n "s|^'\(.*\)/dists/bookworm/InRelease'.*|\1|p" | sed 1q)
+mirror=$(apt-get --print-uris update | sed -n "s|^'\(.*\)/dists/bookworm/InRelease'.*|\1|p" | sed -n 1p)
 [ -n "$mirror" ] || cannot 'apt has no mirror of Debian 12'
 
 # Sets $root to a copy of the system in target/debian-12, which is made once. It has an empty folder /test. The copy is

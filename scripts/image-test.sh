@@ -33,11 +33,10 @@ expect() {
     fi
 }
 
-image=$("${podman[@]}" load --quiet --input "$archive" | sed -n 's/^Loaded image: *//p' | head -n 1)
+image=$("${podman[@]}" load --quiet --input "$archive" | sed -n 's/^Loaded image: *//p' | sed -n 1p)
 [ -n "$image" ] || { printf 'podman loaded no image from %s\n' "$archive" >&2; exit 1; }
-# The limits of the host, because podman asks for higher ones, which not every host permits.
-limits=(--ulimit "nofile=$(ulimit -Hn):$(ulimit -Hn)" --ulimit "nproc=$(ulimit -Hu):$(ulimit -Hu)")
-limits=("${limits[@]//unlimited/1048576}")
+# Limits that every host permits: those that podman asks for are higher than some hosts'.
+limits=(--ulimit nofile=1024:1024 --ulimit nproc=1024:1024)
 run=("${podman[@]}" run --network none "${limits[@]}")
 
 label=$("${podman[@]}" image inspect --format '{{ index .Labels "org.opencontainers.image.version" }}' "$image")

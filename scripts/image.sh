@@ -35,13 +35,13 @@ export SOURCE_DATE_EPOCH
 mkdir -p "$(dirname "$out")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if [ -z "$deb" ]; then deb=$(scripts/deb.sh --binary "$binary" --out "$work" | head -n 1); fi
+if [ -z "$deb" ]; then deb=$(scripts/deb.sh --binary "$binary" --out "$work" | sed -n 1p); fi
 version=$(dpkg-deb -f "$deb" Version)
 # Where a process in another user namespace can read it.
 chmod 755 "$work"
 install -m 644 "$deb" "$work/scalebricks.deb"
 
-mirror=$(apt-get --print-uris update | sed -n "s|^'\(.*\)/dists/bookworm/InRelease'.*|\1|p" | sed 1q)
+mirror=$(apt-get --print-uris update | sed -n "s|^'\(.*\)/dists/bookworm/InRelease'.*|\1|p" | sed -n 1p)
 [ -n "$mirror" ] || { printf 'the apt configuration has no mirror of Debian 12\n' >&2; exit 1; }
 # Without documentation, translations and lists of packages. Small stand-ins for systemd create user and directories.
 # shellcheck disable=SC2016 # expanded by the hook's shell
