@@ -5,6 +5,7 @@ use crate::bench_run::BenchRun;
 use crate::error::BenchError;
 use crate::row::{Case, Metric};
 use scalebricks_report::stats::Summary;
+use std::time::Duration;
 
 /// Result of one run.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +59,16 @@ impl<'a, S> Measurement<'a, S> {
 /// Tries before a benchmark gives up on a run. A busy machine can need many.
 const TRIES: usize = 16;
 
+/// Rejected tries that are repeated at once; before each further try there is a pause.
+const AT_ONCE: usize = 3;
+
+/// The first pause, and the longest; each is twice as long as the one before.
+const PAUSES: (Duration, Duration) = if cfg!(test) {
+    (Duration::ZERO, Duration::ZERO)
+} else {
+    (Duration::from_secs(1), Duration::from_secs(30))
+};
+
 /// How much faster than N times N threads may appear, to allow for errors of clocks on an undisturbed
 /// machine.
 const TOLERANCE: f64 = 1.1;
@@ -66,7 +77,14 @@ const TOLERANCE: f64 = 1.1;
 /// slices of a busy system.
 const SLICES: f64 = 0.05;
 
-/// Performs a run, and repeats and counts it while it is rejected.
+/// The pause after this many rejected tries. Other virtual machines can take most of the caches' and the memory's
+/// bandwidth for minutes.
+fn pause_after(tries: usize) -> Duration {
+    let Some(doubled) = tries.checked_sub(AT_ONCE) else { return Duration::ZERO };
+    PAUSES.1.min(PAUSES.0 * (1 << doubled.min(16)))
+}
+
+/// Performs a run, and repeats and counts it while it is rejected, at last with pauses.
 ///
 /// # Errors
 /// [`BenchError::Rejected`] after sixteen tries; any other error at once.
@@ -83,6 +101,7 @@ pub fn retry_rejected<T>(
                 if tries == TRIES {
                     return Err(BenchError::Rejected { what, why, tries });
                 }
+                bench.pause(pause_after(tries))?;
             }
             done => return done,
         }
