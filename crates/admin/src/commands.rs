@@ -32,10 +32,7 @@ use scalebricks_console::output::{self, OutputError};
 use scalebricks_console::{Console, Interrupt, status as exit};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// How often a wait checks whether the user wants to stop.
-const TICK: Duration = Duration::from_millis(50);
+use std::time::Duration;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +104,7 @@ pub fn watch<T: Serialize>(
     if args.ask.json {
         console.result(&line(&before)?)?;
     }
-    while wait(Duration::from_secs(u64::from(seconds)), interrupt) {
+    while interrupt.wait(Duration::from_secs(u64::from(seconds))).is_ok() {
         let now = ask()?;
         let text = if args.ask.json { line(&now)? } else { render(&now, Some(&before)) };
         console.result(&text)?;
@@ -151,21 +148,6 @@ pub fn show<T: Serialize>(
 /// An answer as one line of JSON.
 fn line(answer: &impl Serialize) -> Result<String, CommandError> {
     Ok(serde_json::to_string(answer).map_err(OutputError::from)?)
-}
-
-/// Waits; false if the user interrupts.
-fn wait(time: Duration, interrupt: &Interrupt) -> bool {
-    let end = Instant::now() + time;
-    loop {
-        if interrupt.check().is_err() {
-            return false;
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(TICK));
-    }
 }
 
 /// An empty table with a header.

@@ -8,7 +8,7 @@ use scalebricks_console::{Busy, Console, Interrupt, Progress, memory};
 use scalebricks_report::exhibit::{Chart, Conclusion, Exhibits, PageTable};
 use scalebricks_report::stats::Summary;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A running benchmark: its options, the console, and the results so far.
 #[derive(Debug)]
@@ -59,12 +59,7 @@ impl<'a> BenchRun<'a> {
     /// # Errors
     /// [`BenchError::Interrupted`].
     pub fn pause(&self, time: Duration) -> Result<(), BenchError> {
-        let began = Instant::now();
-        while let Some(left) = time.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
-            self.check()?;
-            std::thread::sleep(left.min(Duration::from_millis(100)));
-        }
-        Ok(())
+        Ok(self.interrupt.wait(time)?)
     }
 
     /// A spinner for work that is not timed; it lasts until it is dropped.

@@ -3,6 +3,10 @@
 use crate::status;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a wait looks for an interrupt.
+const TICK: Duration = Duration::from_millis(50);
 
 /// Whether the user has interrupted the process. Clones share the flag.
 #[derive(Debug, Clone, Default)]
@@ -45,5 +49,20 @@ impl Interrupt {
     /// [`Interrupted`].
     pub fn check(&self) -> Result<(), Interrupted> {
         if self.0.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+    }
+    /// Waits, and fails as soon as there is an interrupt.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub fn wait(&self, time: Duration) -> Result<(), Interrupted> {
+        let end = Instant::now() + time;
+        loop {
+            self.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(TICK));
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! `scalebricks flow import`: pins all flows of a file, in calls of some thousands.
 
+use super::CommandError;
 use super::flow::Sum;
 use super::flow_args::FlowImportArgs;
-use super::{CommandError, wait};
 use crate::client::{Client, ClientError, FlowCall};
 use crate::flow_list::{FlowReader, Reading};
 use crate::model::{ClusterView, FlowRecord, FlowsProblem};
@@ -168,7 +168,7 @@ impl Import<'_> {
                     return Ok(());
                 }
                 Err(ClientError::NotReady(_) | ClientError::TimedOut(..))
-                    if began.elapsed() < ENDURANCE && wait(pause, self.interrupt) =>
+                    if began.elapsed() < ENDURANCE && self.interrupt.wait(pause).is_ok() =>
                 {
                     pause = (pause * 2).min(PAUSES.1);
                 }
