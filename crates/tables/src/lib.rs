@@ -32,6 +32,8 @@ pub mod hash_partition;
 pub mod hashing;
 pub mod huge;
 pub mod isa;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod lanes;
 pub mod lpm;
 mod op_order;
 pub mod othello;

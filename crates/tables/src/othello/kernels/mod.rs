@@ -10,8 +10,6 @@ mod avx2;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod avx512;
 mod portable;
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-mod stages;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;
@@ -42,6 +40,18 @@ pub(crate) struct Lookup {
     reach: TableSpan,
     values: BatchKernel<u16>,
     differences: BatchKernel<u32>,
+}
+
+/// The kernels of an instruction set.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[allow(unsafe_code, reason = "entered in one place, `Lookup::run`")]
+trait Kernel {
+    /// Looks up a batch in a table that may stay in a private cache, or, if `FAR`, in one whose lines are
+    /// prefetched before they are read.
+    ///
+    /// # Safety
+    /// The processor must support the instructions, and the table must be [near](TableSpan::Near) or far.
+    unsafe fn batch<T: LookupOutput, const FAR: bool>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]);
 }
 
 /// What a kernel computes from the XOR of two slots.
@@ -87,10 +97,10 @@ impl published::Lookup<OthelloStructure> for Lookup {
             let far = reach == TableSpan::Far;
             match isa {
                 Isa::Portable => {}
-                Isa::Avx512 | Isa::Avx512Gfni if far => return Self::staged::<Avx512, true>(reach),
-                Isa::Avx512 | Isa::Avx512Gfni => return Self::staged::<Avx512, false>(reach),
-                Isa::Avx2 if far => return Self::staged::<Avx2, true>(reach),
-                Isa::Avx2 => return Self::staged::<Avx2, false>(reach),
+                Isa::Avx512 | Isa::Avx512Gfni if far => return Self::of::<Avx512, true>(reach),
+                Isa::Avx512 | Isa::Avx512Gfni => return Self::of::<Avx512, false>(reach),
+                Isa::Avx2 if far => return Self::of::<Avx2, true>(reach),
+                Isa::Avx2 => return Self::of::<Avx2, false>(reach),
             }
         }
         let _ = isa;
@@ -131,8 +141,8 @@ impl published::Lookup<OthelloStructure> for Lookup {
 impl Lookup {
     /// The kernels that use these vectors.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    fn staged<V: stages::Vectors, const FAR: bool>(reach: TableSpan) -> Self {
-        Self { reach, values: stages::batch::<V, _, FAR>, differences: stages::batch::<V, _, FAR> }
+    fn of<K: Kernel, const FAR: bool>(reach: TableSpan) -> Self {
+        Self { reach, values: K::batch::<_, FAR>, differences: K::batch::<_, FAR> }
     }
 
     /// The XOR of the slots of each name: its value, with its checksum above.

@@ -51,7 +51,8 @@ fn dense<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8])
 /// Looks up any number of keys: four vectors, two, one, and the tail.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn run<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
-    let ((keys, rest), (out, tail)) = (hashes.as_chunks(), values.as_chunks_mut());
+    let (keys, rest) = hashes.as_chunks();
+    let out = values.as_chunks_mut().0;
     let ((fours, keys), (out_fours, out)) = (keys.as_chunks(), out.as_chunks_mut());
     for (keys, out) in fours.iter().zip(out_fours) {
         vectors::<L, 4>(pin, keys, out);
@@ -63,15 +64,19 @@ fn run<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
     for (keys, out) in keys.iter().zip(out) {
         vectors::<L, 1>(pin, std::array::from_ref(keys), std::array::from_mut(out));
     }
+    let whole = hashes.len() - rest.len();
     if rest.len() <= SHORT {
-        for (hash, value) in rest.iter().zip(tail) {
+        for (hash, value) in rest.iter().zip(&mut values[whole..]) {
             *value = one(pin, hash.get());
         }
+    } else if let (Some(keys), Some(out)) = (hashes.last_chunk(), values.last_chunk_mut()) {
+        // Some keys are looked up twice. A vector of copied keys would wait until all before it is done.
+        vectors::<L, 1>(pin, std::array::from_ref(keys), std::array::from_mut(out));
     } else {
         let (mut keys, mut out) = ([KeyHash::new(0); LANES], [0; LANES]);
         keys[..rest.len()].copy_from_slice(rest);
         vectors::<L, 1>(pin, &[keys], std::array::from_mut(&mut out));
-        tail.copy_from_slice(&out[..rest.len()]);
+        values.copy_from_slice(&out[..rest.len()]);
     }
 }
 

@@ -22,28 +22,26 @@
 #![allow(clippy::cast_ptr_alignment, reason = "for loads that need no alignment")]
 
 mod ahead;
-mod lanes;
 mod wide;
 
-use super::{BatchKernel, PARITIES, TableView, correct, one};
+use super::{BatchKernel, PARITIES, TableView, correct, is_in_memory, one};
+use crate::lanes::{
+    Keys, LANES, Lanes, filled, high_halves, lanes, load, low_halves, splat, splat64, vector, vector64,
+};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
 use crate::setsep::linear::{FINAL_32, FieldLayout, MULTIPLIER_32, Rows, SEED_STEP_32};
 use crate::setsep::structure::Pinned;
 use ahead::{CHOICES_BEHIND, FIELDS_BEHIND, RING, ask, find};
-use lanes::{high_halves, lanes, load, low_halves, splat, splat64, vector, vector64};
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::*;
 use wide::{fields64, parity64, rows64, seeds64};
 
-/// Number of keys in a vector of 32-bit lanes.
-const LANES: usize = 16;
 /// Tails up to this long are looked up one key at a time.
 const SHORT: usize = 4;
 
-type Keys = [KeyHash; LANES];
 /// Where sixteen groups begin, in units of fields.
-type FieldOffsets = [u32; LANES];
+type FieldOffsets = Lanes;
 
 /// The bucket of each key, numbered across all blocks: (hash x blocks x 256) >> 64, exactly.
 #[inline]
@@ -66,7 +64,7 @@ fn buckets(keys: &Keys, blocks: u32) -> __m512i {
 fn bases(blocks: &TableView<'_>, buckets: __m512i, words: u32) -> __m512i {
     let numbers = lanes(_mm512_srli_epi32::<8>(buckets));
     // SAFETY: these are valid block numbers: scaled hashes are below the total number of buckets.
-    let slots = vector(|i| unsafe { blocks.slot(numbers[i]) });
+    let slots = vector!(|i| unsafe { blocks.slot(numbers.0[i]) });
     _mm512_mullo_epi32(slots, splat(words))
 }
 
@@ -74,7 +72,7 @@ fn bases(blocks: &TableView<'_>, buckets: __m512i, words: u32) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn groups(blocks: &TableView<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
-    let offsets = vector(|i| OFFSETS[i].into());
+    let offsets = vector!(|i| u32::from(OFFSETS[i]));
     let bucket = _mm512_and_si512(buckets, splat(255));
     let at = _mm512_add_epi32(_mm512_add_epi32(bases, bases), _mm512_srli_epi32::<4>(bucket));
     // SAFETY: each block begins with sixteen 32-bit words of choices, and `Blocks` guarantees that these
@@ -86,7 +84,7 @@ fn groups(blocks: &TableView<'_>, buckets: __m512i, bases: __m512i) -> __m512i {
     let choices = {
         let at: FieldOffsets = lanes(at);
         // SAFETY: as above.
-        vector(|i| unsafe { blocks.half(at[i] as usize) })
+        vector!(|i| unsafe { blocks.half(at.0[i] as usize) })
     };
     let shift = _mm512_and_si512(_mm512_add_epi32(bucket, bucket), splat(30));
     let choice = _mm512_and_si512(_mm512_srlv_epi32(choices, shift), splat(3));
@@ -111,13 +109,15 @@ fn fields32<const L: usize>(blocks: &TableView<'_>, at: &FieldOffsets) -> [__m51
     let mut fields = [_mm512_setzero_si512(); L];
     for bit in (0..L - 1).step_by(2) {
         // SAFETY: reads two of the group's fields.
-        let pair = |i: usize| unsafe { blocks.pair(at[i] as usize + bit) };
-        let pairs = [vector64(pair), vector64(|i| pair(i + 8))];
+        let first = vector64!(|i| unsafe { blocks.pair(at.0[i] as usize + bit) });
+        // SAFETY: as above.
+        let second = vector64!(|i| unsafe { blocks.pair(at.0[i + 8] as usize + bit) });
+        let pairs = [first, second];
         (fields[bit], fields[bit + 1]) = (low_halves(pairs), high_halves(pairs));
     }
     if L % 2 == 1 {
         // SAFETY: reads the group's last field.
-        fields[L - 1] = vector(|i| unsafe { blocks.half(at[i] as usize + L - 1) });
+        fields[L - 1] = vector!(|i| unsafe { blocks.half(at.0[i] as usize + L - 1) });
     }
     fields
 }
@@ -146,6 +146,25 @@ fn rows32<const L: usize>(keys: &Keys, seeds: __m512i, rows: Rows) -> __m512i {
     let x = _mm512_mullo_epi32(x, _mm512_add_epi32(step, splat(MULTIPLIER_32)));
     let x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
     _mm512_srlv_epi32(_mm512_mullo_epi32(x, splat(FINAL_32)), splat(shift))
+}
+
+/// Where vector `v` of some keys begins. The last vector ends with the last key, so some keys may be looked up twice.
+#[inline(always)]
+fn begin(len: usize, v: usize) -> usize {
+    (v * LANES).min(len - LANES)
+}
+
+/// The keys of vector `v`.
+#[inline(always)]
+fn keys(hashes: &[KeyHash], v: usize) -> &Keys {
+    &hashes[begin(hashes.len(), v)..].as_chunks().0[0]
+}
+
+/// The values of vector `v`.
+#[inline(always)]
+fn out(values: &mut [u8], v: usize) -> &mut [u8; LANES] {
+    let begin = begin(values.len(), v);
+    &mut values[begin..].as_chunks_mut().0[0]
 }
 
 macro_rules! kernel {
@@ -178,64 +197,63 @@ macro_rules! kernel {
                 })
             }
 
-            /// Looks up any number of keys: whole vectors and the tail.
+            /// Looks up any number of keys.
             #[target_feature(enable = $features)]
             fn run<const FAR: bool, const DENSE: bool, const L: usize>(
                 pin: Pinned<'_>,
                 hashes: &[KeyHash],
                 values: &mut [u8],
             ) {
-                let ((keys, rest), (out, tail)) = (hashes.as_chunks(), values.as_chunks_mut());
-                if FAR && keys.len() > 1 {
-                    pipelined::<DENSE, L>(pin, keys, out);
-                } else {
-                    in_turn::<DENSE, L>(pin, keys, out);
+                let rest = hashes.len() % LANES;
+                let whole = hashes.len() - if rest <= SHORT { rest } else { 0 };
+                if whole >= LANES {
+                    many::<FAR, DENSE, L>(pin, &hashes[..whole], &mut values[..whole]);
+                } else if whole > 0 {
+                    let (keys, mut out) = (filled(hashes), [0; LANES]);
+                    vectors::<DENSE, L, 1>(pin, &keys.0, 0, &mut out);
+                    values.copy_from_slice(&out[..whole]);
                 }
-                if rest.len() <= SHORT {
-                    for (hash, value) in rest.iter().zip(tail) {
-                        *value = one(pin, hash.get());
-                    }
-                } else {
-                    let (mut keys, mut out) = ([KeyHash::new(0); LANES], [0; LANES]);
-                    keys[..rest.len()].copy_from_slice(rest);
-                    vectors::<DENSE, L, 1>(pin, &[keys], std::array::from_mut(&mut out));
-                    tail.copy_from_slice(&out[..rest.len()]);
+                for (hash, value) in hashes.iter().zip(values).skip(whole) {
+                    *value = one(pin, hash.get());
                 }
             }
 
-            /// Processes four vectors at a time, then two, then one.
+            /// Looks up at least as many keys as a vector has lanes.
             #[inline]
             #[target_feature(enable = $features)]
-            fn in_turn<const DENSE: bool, const L: usize>(
+            fn many<const FAR: bool, const DENSE: bool, const L: usize>(
                 pin: Pinned<'_>,
-                keys: &[Keys],
-                out: &mut [[u8; LANES]],
+                hashes: &[KeyHash],
+                values: &mut [u8],
             ) {
-                let ((fours, keys), (out_fours, out)) = (keys.as_chunks(), out.as_chunks_mut());
-                for (keys, out) in fours.iter().zip(out_fours) {
-                    vectors::<DENSE, L, 4>(pin, keys, out);
+                let count = hashes.len().div_ceil(LANES);
+                if FAR && (count > 4 || count > 1 && is_in_memory(pin)) {
+                    return pipelined::<DENSE, L>(pin, hashes, values);
                 }
-                let ((twos, keys), (out_twos, out)) = (keys.as_chunks(), out.as_chunks_mut());
-                for (keys, out) in twos.iter().zip(out_twos) {
-                    vectors::<DENSE, L, 2>(pin, keys, out);
-                }
-                for (keys, out) in keys.iter().zip(out) {
-                    vectors::<DENSE, L, 1>(pin, std::array::from_ref(keys), std::array::from_mut(out));
+                let mut first = 0;
+                while first < count {
+                    first += match count - first {
+                        1 => vectors::<DENSE, L, 1>(pin, hashes, first, values),
+                        2 => vectors::<DENSE, L, 2>(pin, hashes, first, values),
+                        3 => vectors::<DENSE, L, 3>(pin, hashes, first, values),
+                        _ => vectors::<DENSE, L, 4>(pin, hashes, first, values),
+                    };
                 }
             }
 
-            /// Runs all three steps for `V` vectors.
+            /// Runs all three steps for `V` vectors from this one on, and returns `V`.
             #[target_feature(enable = $features)]
             fn vectors<const DENSE: bool, const L: usize, const V: usize>(
                 pin: Pinned<'_>,
-                keys: &[Keys; V],
-                values: &mut [[u8; LANES]; V],
-            ) {
+                hashes: &[KeyHash],
+                first: usize,
+                values: &mut [u8],
+            ) -> usize {
                 let (blocks, count) = (TableView::of(pin), pin.generation().params.blocks());
                 let words = 8 + if DENSE { 64 } else { 32 } * L as u32;
                 let (mut bucket, mut base) = ([_mm512_setzero_si512(); V], [_mm512_setzero_si512(); V]);
                 for v in 0..V {
-                    bucket[v] = buckets(&keys[v], count);
+                    bucket[v] = buckets(keys(hashes, first + v), count);
                     base[v] = bases(&blocks, bucket[v], words);
                 }
                 let mut group = bucket;
@@ -244,25 +262,28 @@ macro_rules! kernel {
                 }
                 for v in 0..V {
                     let at = places::<DENSE, L>(base[v], group[v]);
-                    answer::<DENSE, L>(pin, &blocks, &keys[v], &at, &mut values[v]);
+                    let found = out(values, first + v);
+                    answer::<DENSE, L>(pin, &blocks, keys(hashes, first + v), &at, found);
                 }
+                V
             }
 
             /// Pipelined: runs each step of a vector while the cache lines for other vectors are on the way.
             #[target_feature(enable = $features)]
             fn pipelined<const DENSE: bool, const L: usize>(
                 pin: Pinned<'_>,
-                keys: &[Keys],
-                values: &mut [[u8; LANES]],
+                hashes: &[KeyHash],
+                values: &mut [u8],
             ) {
                 let (blocks, count) = (TableView::of(pin), pin.generation().params.blocks());
+                let vectors = hashes.len().div_ceil(LANES);
                 let mut found = [[_mm512_setzero_si512(); 2]; RING];
-                let mut at = [[0; LANES]; RING];
-                for i in 0..keys.len() + FIELDS_BEHIND {
-                    if let Some(keys) = keys.get(i) {
-                        found[i % RING] = find::<DENSE, L>(&blocks, keys, count);
+                let mut at = [Lanes([0; LANES]); RING];
+                for i in 0..vectors + FIELDS_BEHIND {
+                    if i < vectors {
+                        found[i % RING] = find::<DENSE, L>(&blocks, keys(hashes, i), count);
                     }
-                    if (CHOICES_BEHIND..keys.len() + CHOICES_BEHIND).contains(&i) {
+                    if (CHOICES_BEHIND..vectors + CHOICES_BEHIND).contains(&i) {
                         let vector = i - CHOICES_BEHIND;
                         let [bucket, base] = found[vector % RING];
                         at[vector % RING] = places::<DENSE, L>(base, groups(&blocks, bucket, base));
@@ -270,7 +291,8 @@ macro_rules! kernel {
                     }
                     if i >= FIELDS_BEHIND {
                         let vector = i - FIELDS_BEHIND;
-                        answer::<DENSE, L>(pin, &blocks, &keys[vector], &at[vector % RING], &mut values[vector]);
+                        let (keys, out) = (keys(hashes, vector), out(values, vector));
+                        answer::<DENSE, L>(pin, &blocks, keys, &at[vector % RING], out);
                     }
                 }
             }
@@ -329,7 +351,7 @@ macro_rules! kernel {
                 let (halves, hashes) = (values.as_chunks_mut::<8>().0, load(keys));
                 let mut marked = 0;
                 for (half, values) in halves.iter_mut().enumerate() {
-                    let fields = fields64::<L>(blocks, &at[8 * half..]);
+                    let fields = fields64::<L>(blocks, &at.0[8 * half..]);
                     let seeds = seeds64(&fields);
                     let row = rows64::<L>(hashes[half], seeds, blocks.rows);
                     let mut value = _mm512_setzero_si512();

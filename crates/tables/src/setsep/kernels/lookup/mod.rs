@@ -52,6 +52,18 @@ const MAX_LINES: usize = 1 << 27;
 /// measured.
 const FAR_LINES: usize = 1 << 16;
 
+/// A table of at least this many lines is mostly in memory, not in the cache that cores share: 16 MiB. Short calls prefetch
+/// in such a table only: 64 keys per call gain 15 % from it in one of 24 MiB, and lose 5 % in one of 6 MiB (Zen 5).
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+const MEMORY_LINES: usize = 1 << 18;
+
+/// Whether most lines of a table are in memory.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[inline(always)]
+fn is_in_memory(pin: Pinned<'_>) -> bool {
+    pin.generation().arena.parts().1.len() >= MEMORY_LINES
+}
+
 impl published::Lookup<SetSepStructure> for Lookup {
     /// The kernel for this instruction set, or the best one below it. Formats and sizes that gain nothing
     /// from it use a lower one.

@@ -5,8 +5,8 @@
 //! these. Only the first and the last vectors of a call wait, so longer calls gain more. A call of four
 //! vectors runs each step for all vectors, one step after the other.
 
-use super::lanes::{lanes, splat, vector};
-use super::{FieldOffsets, Keys, LANES, TableView, buckets};
+use super::{FieldOffsets, TableView, buckets};
+use crate::lanes::{Keys, lanes, splat, vector};
 use std::arch::x86_64::{__m512i, _MM_HINT_T0, _mm_prefetch, _mm512_mullo_epi32, _mm512_srli_epi32};
 
 /// Number of vectors between a vector's first step and its second.
@@ -35,10 +35,10 @@ pub(super) fn find<const DENSE: bool, const L: usize>(
 ) -> [__m512i; 2] {
     let words = 8 + if DENSE { 64 } else { 32 } * L as u32;
     let bucket = buckets(keys, count);
-    let numbers: [u32; LANES] = lanes(_mm512_srli_epi32::<8>(bucket));
-    let slots = vector(|i| {
+    let numbers = lanes(_mm512_srli_epi32::<8>(bucket));
+    let slots = vector!(|i| {
         // SAFETY: these are valid block numbers: scaled hashes are below the total number of buckets.
-        let slot = unsafe { blocks.slot(numbers[i]) };
+        let slot = unsafe { blocks.slot(numbers.0[i]) };
         prefetch(blocks, slot as usize * 2 * words as usize);
         slot
     });
@@ -50,7 +50,7 @@ pub(super) fn find<const DENSE: bool, const L: usize>(
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn ask<const DENSE: bool, const L: usize>(blocks: &TableView<'_>, at: &FieldOffsets) {
     let halves = if DENSE { 2 } else { 1 };
-    for &at in at {
+    for at in at.0 {
         prefetch(blocks, at as usize * halves);
         if !L.is_power_of_two() {
             prefetch(blocks, (at as usize + L - 1) * halves); // groups may straddle lines

@@ -1,7 +1,7 @@
 //! Lookups in groups with 64-bit fields: eight keys per vector.
 
-use super::lanes::{splat64, vector64};
 use super::{FieldLayout, Rows, TableView, parity32};
+use crate::lanes::{splat64, vector64};
 use crate::setsep::linear::{FINAL_64, MULTIPLIER_64, SEED_STEP_64};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_mullo_epi64, _mm512_or_si512, _mm512_setzero_si512,
@@ -15,7 +15,7 @@ pub(super) fn fields64<const L: usize>(blocks: &TableView<'_>, at: &[u32]) -> [_
     let mut fields = [_mm512_setzero_si512(); L];
     for (bit, field) in fields.iter_mut().enumerate() {
         // SAFETY: reads a field of the group.
-        *field = vector64(|i| unsafe { blocks.word(at[i] as usize + bit) });
+        *field = vector64!(|i| unsafe { blocks.word(at[i] as usize + bit) });
     }
     fields
 }
