@@ -110,8 +110,8 @@ wheel: ## build a Python wheel: target/wheels; needs maturin (pip install maturi
 package: ## package the crates of the tables as for crates.io, and test the packages
 	@scripts/package-test
 
-book: ## build the site of the documentation: target/book; needs mdBook (cargo install mdbook --locked)
-	@mdbook build docs
+book: ## build the site of the documentation: target/book; needs python3
+	@$(CARGO) run --quiet --locked -p scalebricks-report --example book
 
 fuzz: ## fuzz every target for SECONDS_PER_TARGET seconds (60)
 	@scripts/fuzz.sh $(SECONDS_PER_TARGET)

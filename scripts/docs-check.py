@@ -260,7 +260,7 @@ class Html(html.parser.HTMLParser):
 def check_book(folder, report):
     book = {path: Html(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
     if folder / "index.html" not in book:
-        report.add(folder, 1, "no index.html: build the book first (mdbook build docs)")
+        report.add(folder, 1, "no index.html: build the book first (make book)")
     count = 0
     for path, page in book.items():
         # 404.html and toc.html are served in other places than their own.

@@ -163,7 +163,8 @@ stage_compile() { cargo test --workspace --locked "${PROFILE[@]}" $FEATURES --no
 
 # The program, as the integration tests use it.
 # shellcheck disable=SC2086 # a list of options
-stage_build() { building cargo test --workspace --locked "${PROFILE[@]}" $FEATURES --test integration --no-run; }
+# Arguments: what else to build.
+stage_build() { building cargo test --workspace --locked "${PROFILE[@]}" $FEATURES --test integration "$@" --no-run; }
 
 # Checks that need data outside the repository, such as captures of real traffic: runs every executable in
 # ../shared/checks from the repository's root, with the absolute path of the program in SCALEBRICKS.
@@ -224,14 +225,9 @@ stage_tests() {
 # Links, pages and commands of the documentation, and the site that mdBook makes of it.
 stage_docs() {
     command -v python3 >/dev/null || { skip 'no python3'; return; }
-    local site=()
-    logged docs-check-test scripts/docs-check-test && logged quickstart scripts/quickstart-test --list && stage_build || return
-    if command -v mdbook >/dev/null; then
-        mdbook build docs || return
-        site=(--book target/book)
-    fi
-    SCALEBRICKS=$(realpath -m -- "$BUILT/scalebricks") logged docs scripts/docs-check.py "${site[@]}" || return
-    if [ ${#site[@]} = 0 ]; then printf 'skipped: no mdbook, the site was not built (install with: cargo install mdbook --locked)\n' | tee -a "$LOGS/docs.log"; fi
+    logged docs-check-test scripts/docs-check-test && logged quickstart scripts/quickstart-test --list &&
+        stage_build --example book && logged book "$BUILT/examples/book" &&
+        SCALEBRICKS=$(realpath -m -- "$BUILT/scalebricks") logged docs scripts/docs-check.py --book target/book
 }
 
 # The C library, the Python package and the crates' packages, as their users get them. They share the build of `all`.

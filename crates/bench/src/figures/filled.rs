@@ -47,21 +47,63 @@ struct Filled {
     computed: f64,
 }
 
+/// The search for the most flows that fit, by trying. The closed form with the bits of the tables filled last says
+/// where to try next.
+#[derive(Debug)]
+struct Search {
+    /// So many fit.
+    low: u64,
+    /// So many do not.
+    high: u64,
+    /// How far to go if the estimate was wrong; doubled each time.
+    stride: u64,
+}
+
+impl Search {
+    const fn new(low: u64, high: u64) -> Self {
+        Self { low, high, stride: high / PRECISION }
+    }
+
+    /// How many to try next, or `None` if the answer is known precisely enough. The first tries are just below and just
+    /// above the estimate. If both fit or neither does, the next ones go further up or down, at most half the way.
+    fn next(&mut self, estimate: u64) -> Option<u64> {
+        let Self { low, high, .. } = *self;
+        if high - low <= high / PRECISION {
+            return None;
+        }
+        let (gap, middle) = (estimate / PRECISION, u64::midpoint(low, high));
+        let around = [estimate - gap / 2, estimate - gap / 2 + gap];
+        if let Some(tried) = around.into_iter().find(|&tried| low < tried && tried < high) {
+            return Some(tried);
+        }
+        self.stride *= 2;
+        let stride = self.stride / 2;
+        Some(if low >= around[1] {
+            middle.min(low + stride)
+        } else {
+            middle.max(high.saturating_sub(stride))
+        })
+    }
+}
+
 impl Filled {
     /// Measures how many flows fit.
     fn most(bench: &BenchRun<'_>, node_bytes: u64, nodes: usize) -> Result<Option<Self>, BenchError> {
-        let guess = guess(node_bytes, nodes);
-        let (mut low, mut high) = (guess * 7 / 10, guess * 13 / 10);
-        if !bench.fits(high, FLOW_BYTES)? {
+        let mut estimate = guess(node_bytes, nodes);
+        let mut search = Search::new(estimate * 7 / 10, estimate * 13 / 10);
+        if !bench.fits(search.high, FLOW_BYTES)? {
             return Ok(None);
         }
         let mut best = None;
-        while high - low > high / PRECISION {
+        while let Some(flows) = search.next(estimate) {
             bench.check()?;
-            let flows = u64::midpoint(low, high);
             match Self::fill(node_bytes, nodes, flows)? {
-                Some(filled) => (low, best) = (flows, Some(filled)),
-                None => high = flows,
+                Some(filled) => {
+                    search.low = flows;
+                    estimate = filled.computed as u64; // not negative
+                    best = Some(filled);
+                }
+                None => search.high = flows,
             }
         }
         ensure(best.is_some(), NAME, || format!("no tables fit in {} a node", bytes(node_bytes)))?;
@@ -75,13 +117,12 @@ impl Filled {
         let gpt_bytes = gpt.as_ref().map_or(0, |gpt| gpt.stats().table_bytes as u64);
         let Some(room) = node_bytes.checked_sub(gpt_bytes).filter(|&room| room > 0) else { return Ok(None) };
         let fib = PartialFib::new(FibConfig::new(HASHER).short_keys_within(room as usize));
-        let mut own = Vec::new();
-        for number in (0..flows).filter(|&number| node(number, nodes) == 0) {
-            let (flow, hash) = (keys::flow(number), keys::hash(number));
-            if fib.insert(&flow, hash, [number, number]).is_err() {
+        let own = (0..flows).into_par_iter().filter(|&number| node(number, nodes) == 0);
+        let (numbers, own): (Vec<u64>, Vec<KeyHash>) = own.map(|number| (number, keys::hash(number))).unzip();
+        for (&number, &hash) in numbers.iter().zip(&own) {
+            if fib.insert(&keys::flow(number), hash, [number, number]).is_err() {
                 return Ok(None);
             }
-            own.push(hash);
         }
         if let Some(gpt) = gpt {
             check(gpt, &own)?;
@@ -167,6 +208,30 @@ pub(super) fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
 mod tests {
     use super::*;
     use crate::options::Options;
+
+    #[test]
+    fn a_search_ends_near_the_answer_after_few_tries() {
+        // The estimate is right, wrong by three per cent, or wrong by more than the search allows for.
+        for (answer, estimate, most) in
+            [(1_000_000, 1_000_000, 2), (970_000, 1_000_000, 6), (1_290_000, 1_000_000, 9)]
+        {
+            let mut search = Search::new(700_000, 1_300_000);
+            let mut tries = 0;
+            while let Some(tried) = search.next(estimate) {
+                if tried <= answer {
+                    search.low = tried
+                } else {
+                    search.high = tried
+                }
+                tries += 1;
+            }
+            assert!(
+                search.low <= answer && answer < search.high && search.high - search.low <= 6_500,
+                "{search:?}"
+            );
+            assert!(tries <= most, "{tries} for {answer}");
+        }
+    }
 
     #[test]
     fn what_fits_is_what_the_closed_form_says() {

@@ -1,6 +1,7 @@
 //! Lookup modes, and keys in the forms that structures take.
 
 use crate::keys::{self, KeySet};
+use scalebricks_tables::prefetch_read;
 use scalebricks_types::{FlowKey, KeyHash};
 use std::ops::Range;
 
@@ -123,9 +124,12 @@ pub(super) fn in_batches<K, V: Copy>(
 ) {
     let batch = mode.keys().min(MAX_BATCH);
     let mut said = vec![missing; batch];
-    for ((keys, hashes), answers) in
-        keys.chunks(batch).zip(hashes.chunks(batch)).zip(answers.chunks_mut(batch))
+    let (all_keys, all_hashes) = (keys, hashes);
+    for (call, ((keys, hashes), answers)) in
+        keys.chunks(batch).zip(hashes.chunks(batch)).zip(answers.chunks_mut(batch)).enumerate()
     {
+        prefetch(all_keys, call * batch, batch);
+        prefetch(all_hashes, call * batch, batch);
         let said = &mut said[..hashes.len()];
         ask(keys, hashes, said);
         for (answer, &mut said) in answers.iter_mut().zip(said) {
@@ -174,7 +178,21 @@ pub(super) fn in_calls(
     answers: &mut [u8],
     mut ask: impl FnMut(&[KeyHash], &mut [u8]),
 ) {
-    for (hashes, answers) in hashes.chunks(mode.keys()).zip(answers.chunks_mut(mode.keys())) {
+    let (all, keys) = (hashes, mode.keys());
+    for (call, (hashes, answers)) in hashes.chunks(keys).zip(answers.chunks_mut(keys)).enumerate() {
+        prefetch(all, call * keys, keys);
         ask(std::hint::black_box(hashes), answers);
     }
+}
+
+/// Number of queries between a call and those prefetched during it.
+const AHEAD: usize = 1024;
+
+/// Prefetches the queries of a later call. A node has just made its queries, so they are in a cache. Without this, rates
+/// depend on whether the processor's own prefetching happens to recognise how a kernel reads them.
+#[inline(always)]
+fn prefetch<K>(queries: &[K], asked: usize, batch: usize) {
+    let per_line = (64 / size_of::<K>().max(1)).max(1);
+    let next = queries.get(asked + AHEAD..).unwrap_or_default();
+    next.iter().take(batch).step_by(per_line).for_each(prefetch_read);
 }
