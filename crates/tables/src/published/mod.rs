@@ -64,7 +64,6 @@ pub(crate) use generation::{Generation, GenerationWriter, Pinned};
 pub(crate) use key_store::{KeySnapshot, KeyStore, Reshape, Updates};
 pub(crate) use local_table::LocalTable;
 pub(crate) use payload::Reshaping;
-pub(crate) use span::TableSpan;
 
 use crate::bits::BitReader;
 use crate::checksum_io::ChecksumReader;

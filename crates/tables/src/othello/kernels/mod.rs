@@ -20,7 +20,7 @@ mod view;
 use super::structure::{Generation, OthelloReader, OthelloStructure, Pinned};
 use crate::isa::Isa;
 use crate::published::reader::FEW_KEYS;
-use crate::published::{self, TableSpan};
+use crate::published::{self, span};
 use crate::touched_lines::LineRecorder;
 use scalebricks_types::{KeyHash, NodeHint};
 
@@ -29,15 +29,18 @@ pub(super) use portable::one;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use {avx2::Avx2, avx512::Avx512};
 
-use view::{FAR_LINES, MAX_LINES, TableView};
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+use view::FAR_LINES;
+use view::{MAX_LINES, TableView};
 
 /// A kernel: computes one result per name. The numbers of names and results must be equal.
 type BatchKernel<T> = unsafe fn(Pinned<'_>, &[KeyHash], &mut [T]);
 
-/// The lookup kernels for the tables of one size class, for an instruction set that this processor supports.
+/// The lookup kernels for an instruction set that this processor supports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
-    reach: TableSpan,
+    /// Whether they are for tables whose indices are small enough for vector kernels.
+    is_indexable: bool,
     values: BatchKernel<u16>,
     differences: BatchKernel<u32>,
 }
@@ -46,12 +49,12 @@ pub(crate) struct Lookup {
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[allow(unsafe_code, reason = "entered in one place, `Lookup::run`")]
 trait Kernel {
-    /// Looks up a batch in a table that may stay in a private cache, or, if `FAR`, in one whose lines are
-    /// prefetched before they are read.
+    /// Looks up a batch.
     ///
     /// # Safety
-    /// The processor must support the instructions, and the table must be [near](TableSpan::Near) or far.
-    unsafe fn batch<T: LookupOutput, const FAR: bool>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]);
+    /// The processor must support the instructions, and the table must have at most
+    /// [`MAX_LINES`] lines.
+    unsafe fn batch<T: LookupOutput>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]);
 }
 
 /// What a kernel computes from the XOR of two slots.
@@ -91,25 +94,22 @@ impl LookupOutput for u32 {
 
 impl published::Lookup<OthelloStructure> for Lookup {
     fn new(generation: &Generation, isa: Isa) -> Self {
-        let reach = TableSpan::of(generation, FAR_LINES, MAX_LINES);
+        let is_indexable = span::lines(generation) <= MAX_LINES;
         #[cfg(all(target_arch = "x86_64", not(loom)))]
-        if reach != TableSpan::Beyond && isa.is_available() {
-            let far = reach == TableSpan::Far;
+        if is_indexable && isa.is_available() {
             match isa {
                 Isa::Portable => {}
-                Isa::Avx512 | Isa::Avx512Gfni if far => return Self::of::<Avx512, true>(reach),
-                Isa::Avx512 | Isa::Avx512Gfni => return Self::of::<Avx512, false>(reach),
-                Isa::Avx2 if far => return Self::of::<Avx2, true>(reach),
-                Isa::Avx2 => return Self::of::<Avx2, false>(reach),
+                Isa::Avx512 | Isa::Avx512Gfni => return Self::of::<Avx512>(),
+                Isa::Avx2 => return Self::of::<Avx2>(),
             }
         }
         let _ = isa;
-        Self { reach, values: portable::batch, differences: portable::batch }
+        Self { is_indexable, values: portable::batch, differences: portable::batch }
     }
 
     #[inline(always)]
     fn is_for(self, generation: &Generation) -> bool {
-        TableSpan::of(generation, FAR_LINES, MAX_LINES) == self.reach
+        (span::lines(generation) <= MAX_LINES) == self.is_indexable
     }
 
     #[inline(always)]
@@ -138,11 +138,18 @@ impl published::Lookup<OthelloStructure> for Lookup {
     }
 }
 
+/// Whether the lines of a table are farther away than a private cache.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[inline(always)]
+fn is_far(pin: Pinned<'_>) -> bool {
+    span::is_far(pin.generation(), FAR_LINES)
+}
+
 impl Lookup {
     /// The kernels that use these vectors.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    fn of<K: Kernel, const FAR: bool>(reach: TableSpan) -> Self {
-        Self { reach, values: K::batch::<_, FAR>, differences: K::batch::<_, FAR> }
+    fn of<K: Kernel>() -> Self {
+        Self { is_indexable: true, values: K::batch, differences: K::batch }
     }
 
     /// The XOR of the slots of each name: its value, with its checksum above.

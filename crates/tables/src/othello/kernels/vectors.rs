@@ -18,7 +18,7 @@
 macro_rules! vector_kernel {
     ($(#[$docs:meta])* $name:ident, $features:literal) => {
         use super::view::TableView;
-        use super::{Kernel, LookupOutput};
+        use super::{Kernel, LookupOutput, is_far};
         use crate::othello::placement::{FACTOR, FINAL, STEP};
         use crate::othello::structure::{Pinned, SLOT_BITS};
         use scalebricks_types::KeyHash;
@@ -30,9 +30,9 @@ macro_rules! vector_kernel {
 
         impl Kernel for $name {
             #[target_feature(enable = $features)]
-            unsafe fn batch<T: LookupOutput, const FAR: bool>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
+            unsafe fn batch<T: LookupOutput>(pin: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]) {
                 let view = TableView::of(pin);
-                if FAR && hashes.len() > NAMES {
+                if hashes.len() > NAMES && is_far(pin) {
                     return pipelined(&view, hashes, found);
                 }
                 for (names, found) in hashes.chunks(NAMES).zip(found.chunks_mut(NAMES)) {

@@ -24,6 +24,7 @@ use crate::touched_lines::LineRecorder;
 pub(super) const MAX_LINES: usize = 1 << 25;
 
 /// A table of at least this many lines is far: 1 MiB.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
 pub(super) const FAR_LINES: usize = 1 << 14;
 
 /// The data that a pinned reader reads.

@@ -24,7 +24,7 @@
 mod ahead;
 mod wide;
 
-use super::{BatchKernel, PARITIES, TableView, correct, is_in_memory, one};
+use super::{BatchKernel, PARITIES, TableView, correct, one, pipelined_from};
 use crate::lanes::{
     Keys, LANES, Lanes, filled, high_halves, lanes, load, low_halves, splat, splat64, vector, vector64,
 };
@@ -173,33 +173,32 @@ macro_rules! kernel {
         pub(super) mod $name {
             use super::*;
 
-            /// The kernel for this format and values of this many bits, if this module has one, for far
-            /// tables if `FAR`, else for near tables.
-            pub(in super::super) fn batch<const FAR: bool>(format: Format, bits: u8) -> Option<BatchKernel> {
+            /// The kernel for this format and values of this many bits, if this module has one.
+            pub(in super::super) fn batch(format: Format, bits: u8) -> Option<BatchKernel> {
                 Some(match (format, bits) {
-                    (Format::Linear, 1) => run::<FAR, false, 1>,
-                    (Format::Linear, 2) => run::<FAR, false, 2>,
-                    (Format::Linear, 3) => run::<FAR, false, 3>,
-                    (Format::Linear, 4) => run::<FAR, false, 4>,
-                    (Format::Linear, 5) => run::<FAR, false, 5>,
-                    (Format::Linear, 6) => run::<FAR, false, 6>,
-                    (Format::Linear, 7) => run::<FAR, false, 7>,
-                    (Format::Linear, 8) => run::<FAR, false, 8>,
-                    (Format::Dense, 1) => run::<FAR, true, 1>,
-                    (Format::Dense, 2) => run::<FAR, true, 2>,
-                    (Format::Dense, 3) => run::<FAR, true, 3>,
-                    (Format::Dense, 4) => run::<FAR, true, 4>,
-                    (Format::Dense, 5) => run::<FAR, true, 5>,
-                    (Format::Dense, 6) => run::<FAR, true, 6>,
-                    (Format::Dense, 7) => run::<FAR, true, 7>,
-                    (Format::Dense, 8) => run::<FAR, true, 8>,
+                    (Format::Linear, 1) => run::<false, 1>,
+                    (Format::Linear, 2) => run::<false, 2>,
+                    (Format::Linear, 3) => run::<false, 3>,
+                    (Format::Linear, 4) => run::<false, 4>,
+                    (Format::Linear, 5) => run::<false, 5>,
+                    (Format::Linear, 6) => run::<false, 6>,
+                    (Format::Linear, 7) => run::<false, 7>,
+                    (Format::Linear, 8) => run::<false, 8>,
+                    (Format::Dense, 1) => run::<true, 1>,
+                    (Format::Dense, 2) => run::<true, 2>,
+                    (Format::Dense, 3) => run::<true, 3>,
+                    (Format::Dense, 4) => run::<true, 4>,
+                    (Format::Dense, 5) => run::<true, 5>,
+                    (Format::Dense, 6) => run::<true, 6>,
+                    (Format::Dense, 7) => run::<true, 7>,
+                    (Format::Dense, 8) => run::<true, 8>,
                     _ => return None,
                 })
             }
 
             /// Looks up any number of keys.
             #[target_feature(enable = $features)]
-            fn run<const FAR: bool, const DENSE: bool, const L: usize>(
+            fn run<const DENSE: bool, const L: usize>(
                 pin: Pinned<'_>,
                 hashes: &[KeyHash],
                 values: &mut [u8],
@@ -207,7 +206,7 @@ macro_rules! kernel {
                 let rest = hashes.len() % LANES;
                 let whole = hashes.len() - if rest <= SHORT { rest } else { 0 };
                 if whole >= LANES {
-                    many::<FAR, DENSE, L>(pin, &hashes[..whole], &mut values[..whole]);
+                    many::<DENSE, L>(pin, &hashes[..whole], &mut values[..whole]);
                 } else if whole > 0 {
                     let (keys, mut out) = (filled(hashes), [0; LANES]);
                     vectors::<DENSE, L, 1>(pin, &keys.0, 0, &mut out);
@@ -221,13 +220,13 @@ macro_rules! kernel {
             /// Looks up at least as many keys as a vector has lanes.
             #[inline]
             #[target_feature(enable = $features)]
-            fn many<const FAR: bool, const DENSE: bool, const L: usize>(
+            fn many<const DENSE: bool, const L: usize>(
                 pin: Pinned<'_>,
                 hashes: &[KeyHash],
                 values: &mut [u8],
             ) {
                 let count = hashes.len().div_ceil(LANES);
-                if FAR && (count > 4 || count > 1 && is_in_memory(pin)) {
+                if count >= pipelined_from(pin) {
                     return pipelined::<DENSE, L>(pin, hashes, values);
                 }
                 let mut first = 0;

@@ -15,7 +15,9 @@ mod portable;
 mod tests;
 
 use crate::isa::Isa;
-use crate::published::{self, TableSpan};
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+use crate::published::span::is_far;
+use crate::published::{self, span};
 use crate::setsep::format::Format;
 use crate::setsep::structure::{Generation, Pinned, SetSepStructure};
 use crate::touched_lines::LineRecorder;
@@ -38,7 +40,8 @@ const PARITIES: u32 = 0x6996;
 pub(crate) struct Lookup {
     format: Format,
     bits: u8,
-    reach: TableSpan,
+    /// Whether it is for tables whose indices are small enough for vector kernels.
+    is_indexable: bool,
     batch: BatchKernel,
     /// Whether it processes several keys per vector register.
     has_vectors: bool,
@@ -50,18 +53,25 @@ const MAX_LINES: usize = 1 << 27;
 /// A table of at least this many lines is far: 4 MiB. The pipeline of [`avx512`] costs a table of 0.2 MiB a
 /// third of its lookup rate, and adds up to the same again for one of 6.6 MiB; sizes between them were not
 /// measured.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
 const FAR_LINES: usize = 1 << 16;
 
-/// A table of at least this many lines is mostly in memory, not in the cache that cores share: 16 MiB. Short calls prefetch
-/// in such a table only: 64 keys per call gain 15 % from it in one of 24 MiB, and lose 5 % in one of 6 MiB (Zen 5).
+/// A table of at least this many lines is mostly in memory, not in the cache that cores share: 16 MiB.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const MEMORY_LINES: usize = 1 << 18;
 
-/// Whether most lines of a table are in memory.
+/// From how many vectors on a call in this table is pipelined, which prefetches. Calls of 64 keys gain 15 % from it in a
+/// table of 24 MiB, and lose 5 % in one of 6 MiB (Zen 5).
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
-fn is_in_memory(pin: Pinned<'_>) -> bool {
-    pin.generation().arena.parts().1.len() >= MEMORY_LINES
+fn pipelined_from(pin: Pinned<'_>) -> usize {
+    if is_far(pin.generation(), MEMORY_LINES) {
+        2
+    } else if is_far(pin.generation(), FAR_LINES) {
+        5
+    } else {
+        usize::MAX
+    }
 }
 
 impl published::Lookup<SetSepStructure> for Lookup {
@@ -69,25 +79,23 @@ impl published::Lookup<SetSepStructure> for Lookup {
     /// from it use a lower one.
     fn new(generation: &Generation, isa: Isa) -> Self {
         let (format, bits) = (generation.params.format(), generation.params.value_bits());
-        let reach = TableSpan::of(generation, FAR_LINES, MAX_LINES);
+        let is_indexable = span::lines(generation) <= MAX_LINES;
         #[cfg(all(target_arch = "x86_64", not(loom)))]
-        if reach != TableSpan::Beyond && isa.is_available() {
-            let batch = match (isa, reach == TableSpan::Far) {
-                (Isa::Avx512Gfni, false) => avx512::counting::batch::<false>(format, bits),
-                (Isa::Avx512Gfni, true) => avx512::counting::batch::<true>(format, bits),
-                (Isa::Avx512, false) => avx512::folding::batch::<false>(format, bits),
-                (Isa::Avx512, true) => avx512::folding::batch::<true>(format, bits),
-                (Isa::Avx2, _) => avx2::batch(format, bits),
-                (Isa::Portable, _) => None,
+        if is_indexable && isa.is_available() {
+            let batch = match isa {
+                Isa::Avx512Gfni => avx512::counting::batch(format, bits),
+                Isa::Avx512 => avx512::folding::batch(format, bits),
+                Isa::Avx2 => avx2::batch(format, bits),
+                Isa::Portable => None,
             };
             if let Some(batch) = batch {
                 // For 64-bit fields AVX2 has no vector form, only the scalar instructions.
                 let has_vectors = isa >= Isa::Avx512 || format != Format::Dense;
-                return Self { format, bits, reach, batch, has_vectors };
+                return Self { format, bits, is_indexable, batch, has_vectors };
             }
         }
         let _ = isa;
-        Self { format, bits, reach, batch: portable::batch(format, bits), has_vectors: false }
+        Self { format, bits, is_indexable, batch: portable::batch(format, bits), has_vectors: false }
     }
 
     /// Whether this is the kernel for tables like this one.
@@ -95,7 +103,7 @@ impl published::Lookup<SetSepStructure> for Lookup {
     fn is_for(self, generation: &Generation) -> bool {
         generation.params.format() == self.format
             && generation.params.value_bits() == self.bits
-            && TableSpan::of(generation, FAR_LINES, MAX_LINES) == self.reach
+            && (span::lines(generation) <= MAX_LINES) == self.is_indexable
     }
 
     /// Looks up the value of each key.
