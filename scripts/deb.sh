@@ -4,7 +4,7 @@
 #
 #   scripts/deb.sh [--binary PATH] [--out DIRECTORY]
 #
-#   --binary   the program (target/release/scalebricks; built with the feature dpdk if it is missing)
+#   --binary   the program ($SCALEBRICKS; if that is not set, scripts/program.sh builds it)
 #   --out      where the packages go (target/deb)
 #   DEBEMAIL   the maintainer's address (one that does not exist)
 #
@@ -13,7 +13,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-binary=target/release/scalebricks out=target/deb
+binary=${SCALEBRICKS:-} out=target/deb
 while [ $# -gt 0 ]; do
     case "$1" in
     --binary | --out)
@@ -31,7 +31,7 @@ done
 for tool in dpkg-deb dpkg-shlibdeps objcopy; do
     command -v $tool >/dev/null || { printf 'no %s (on Debian: apt install dpkg-dev binutils)\n' $tool >&2; exit 1; }
 done
-[ -e "$binary" ] || cargo build --release --locked -p scalebricks --features dpdk --bin scalebricks
+[ -n "$binary" ] || binary=$(scripts/program.sh)
 
 umask 022
 # One time for all files and the changelog.

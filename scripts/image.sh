@@ -4,7 +4,7 @@
 #
 #   scripts/image.sh [--binary PATH | --deb PACKAGE] [--out FILE]
 #
-#   --binary  the program, packaged by scripts/deb.sh (target/release/scalebricks)
+#   --binary  the program, packaged by scripts/deb.sh, which builds it by default
 #   --deb     a package of scripts/deb.sh in its place
 #   --out     the archive (target/image/scalebricks.tar); `podman load -i FILE` or `skopeo copy oci-archive:FILE …`
 #
@@ -13,7 +13,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-binary=target/release/scalebricks deb='' out=target/image/scalebricks.tar
+binary='' deb='' out=target/image/scalebricks.tar
 while [ $# -gt 0 ]; do
     case "$1" in
     --binary | --deb | --out)
@@ -35,7 +35,7 @@ export SOURCE_DATE_EPOCH
 mkdir -p "$(dirname "$out")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if [ -z "$deb" ]; then deb=$(scripts/deb.sh --binary "$binary" --out "$work" | sed -n 1p); fi
+if [ -z "$deb" ]; then deb=$(scripts/deb.sh ${binary:+--binary "$binary"} --out "$work" | sed -n 1p); fi
 version=$(dpkg-deb -f "$deb" Version)
 # Where a process in another user namespace can read it.
 chmod 755 "$work"

@@ -55,8 +55,7 @@ mkdir -p "$out"
 step() { printf '== %s\n' "$1"; }
 
 step program
-cargo build --release --locked -p scalebricks --features dpdk --bin scalebricks
-program=${CARGO_TARGET_DIR:-target}/release/scalebricks
+program=$(scripts/program.sh)
 name=scalebricks-$version-$architecture
 tree=$work/$name
 install -D -m 755 "$program" "$tree/bin/scalebricks"
