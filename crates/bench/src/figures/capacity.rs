@@ -85,7 +85,9 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     let case = bench.case("fib", fib_keys).table_bytes(fib_bytes as u64);
     bench.add(case, Metric::BitsPerKey, Summary::exact(entry_bits));
     show(bench, &gpt_bits, entry_bits);
-    filled::run(bench)
+    let known = gpt_bits.iter().find(|(format, _)| *format == Format::default());
+    let gpt_bits = known.map(|(_, bits)| bits.as_slice()).unwrap_or_default();
+    filled::run(bench, filled::Density { entry_bits, gpt_bits })
 }
 
 /// Fills an exact table within a node's memory until it refuses a flow; returns keys and bytes.

@@ -47,8 +47,7 @@ struct Filled {
     computed: f64,
 }
 
-/// The search for the most flows that fit, by trying. The closed form with the bits of the tables filled last says
-/// where to try next.
+/// The search for the most flows that fit, by trying. An estimate says where to try next.
 #[derive(Debug)]
 struct Search {
     /// So many fit.
@@ -86,10 +85,34 @@ impl Search {
     }
 }
 
+/// Bits per flow in full tables, from which the search begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Density<'a> {
+    /// Of an entry of a full FIB.
+    pub(super) entry_bits: f64,
+    /// Of a GPT, by value bits from 1 on; those that are not known are computed.
+    pub(super) gpt_bits: &'a [f64],
+}
+
+impl Density<'_> {
+    /// How many flows fit if the GPT has so many bits per flow, or as many as known.
+    #[expect(clippy::cast_sign_loss, reason = "a number of flows is not negative")]
+    fn flows(self, node_bytes: u64, nodes: usize, gpt_bits: Option<f64>) -> u64 {
+        let known = || self.gpt_bits.get(usize::from(cluster::value_bits(nodes)) - 1).copied();
+        let gpt_bits = gpt_bits.or_else(known).unwrap_or_else(|| cluster::whole_gpt_bits(nodes));
+        cluster::scalebricks(node_bytes as f64 * 8.0, self.entry_bits, gpt_bits, nodes) as u64
+    }
+}
+
 impl Filled {
     /// Measures how many flows fit.
-    fn most(bench: &BenchRun<'_>, node_bytes: u64, nodes: usize) -> Result<Option<Self>, BenchError> {
-        let mut estimate = guess(node_bytes, nodes);
+    fn most(
+        bench: &BenchRun<'_>,
+        node_bytes: u64,
+        nodes: usize,
+        density: Density<'_>,
+    ) -> Result<Option<Self>, BenchError> {
+        let mut estimate = density.flows(node_bytes, nodes, None);
         let mut search = Search::new(estimate * 7 / 10, estimate * 13 / 10);
         if !bench.fits(search.high, FLOW_BYTES)? {
             return Ok(None);
@@ -100,7 +123,8 @@ impl Filled {
             match Self::fill(node_bytes, nodes, flows)? {
                 Some(filled) => {
                     search.low = flows;
-                    estimate = filled.computed as u64; // not negative
+                    estimate =
+                        density.flows(node_bytes, nodes, Some(filled.gpt_bytes as f64 * 8.0 / flows as f64));
                     best = Some(filled);
                 }
                 None => search.high = flows,
@@ -135,13 +159,6 @@ impl Filled {
     }
 }
 
-/// About how many flows fit: where the search begins.
-#[expect(clippy::cast_sign_loss, reason = "a number of flows is not negative")]
-fn guess(node_bytes: u64, nodes: usize) -> u64 {
-    let (entry_bits, gpt_bits) = (272.0, cluster::whole_gpt_bits(nodes));
-    cluster::scalebricks(node_bytes as f64 * 8.0, entry_bits, gpt_bits, nodes) as u64
-}
-
 /// The node of a flow. It does not depend on the hash in the tables.
 fn node(number: u64, nodes: usize) -> u8 {
     (keys::mix(number ^ 0x5EED_0F11_0000_0000) % nodes as u64) as u8 // at most 256 nodes
@@ -167,14 +184,14 @@ fn check(gpt: SetSep, own: &[KeyHash]) -> Result<(), BenchError> {
 ///
 /// # Errors
 /// [`BenchError`].
-pub(super) fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
+pub(super) fn run(bench: &mut BenchRun<'_>, density: Density<'_>) -> Result<(), BenchError> {
     let memory = bench.options.pick(&QUICK_MEMORY[..], &MEMORY);
     let nodes = bench.options.nodes(&QUICK_NODES, &NODES);
     let bar = bench.progress(memory.len() * nodes.len());
     let mut all: Vec<Filled> = Vec::new();
     for &node_bytes in memory {
         for &nodes in &nodes {
-            all.extend(Filled::most(bench, node_bytes, nodes)?);
+            all.extend(Filled::most(bench, node_bytes, nodes, density)?);
             bar.add(1);
         }
     }
@@ -213,7 +230,7 @@ mod tests {
     fn a_search_ends_near_the_answer_after_few_tries() {
         // The estimate is right, wrong by three per cent, or wrong by more than the search allows for.
         for (answer, estimate, most) in
-            [(1_000_000, 1_000_000, 2), (970_000, 1_000_000, 6), (1_290_000, 1_000_000, 9)]
+            [(1_000_000, 1_000_000, 2), (970_000, 1_000_000, 7), (1_290_000, 1_000_000, 11)]
         {
             let mut search = Search::new(700_000, 1_300_000);
             let mut tries = 0;
@@ -236,8 +253,9 @@ mod tests {
     #[test]
     fn what_fits_is_what_the_closed_form_says() {
         let bench = BenchRun::for_test("capacity", Options { quick: true, ..Options::default() });
-        let alone = Filled::most(&bench, 1 << 20, 1).unwrap().unwrap();
-        let eight = Filled::most(&bench, 1 << 20, 8).unwrap().unwrap();
+        let density = Density { entry_bits: 272.0, gpt_bits: &[] };
+        let alone = Filled::most(&bench, 1 << 20, 1, density).unwrap().unwrap();
+        let eight = Filled::most(&bench, 1 << 20, 8, density).unwrap().unwrap();
         for filled in [alone, eight] {
             assert!(filled.gpt_bytes + filled.fib_bytes <= 1 << 20, "{filled:?}");
             let share = filled.flows as f64 / filled.computed;
