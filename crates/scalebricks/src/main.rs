@@ -15,23 +15,32 @@ use scalebricks_daemon::{engine, flows, graph, node, router, switch};
 use scalebricks_lab::{demo, testbed};
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Asks for huge pages once a benchmark wants them, so that no table is measured on larger pages than another.
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
 
-/// Logs to standard error from now on: what `SCALEBRICKS_LOG` says, as with `RUST_LOG`; by default, what an operator
-/// wants to know.
+/// Logs to standard error from now on: what `SCALEBRICKS_LOG` says, such as `warn` or `info,scalebricks_cluster=debug`;
+/// by default, what an operator wants to know.
 fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("SCALEBRICKS_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let wanted = std::env::var("SCALEBRICKS_LOG").ok().map(|text| text.parse::<Targets>());
+    let info = || Targets::new().with_default(LevelFilter::INFO);
+    let filter = wanted.as_ref().and_then(|wanted| wanted.as_ref().ok().cloned()).unwrap_or_else(info);
+    let lines = fmt::layer().with_writer(std::io::stderr);
     // https://no-color.org
     let is_coloured =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+    let log = tracing_subscriber::registry().with(filter);
     match format {
-        LogFormat::Text => log.with_ansi(is_coloured).init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => log.with(lines.with_ansi(is_coloured)).init(),
+        LogFormat::Json => log.with(lines.json()).init(),
+    }
+    if let Some(Err(error)) = wanted {
+        tracing::warn!(%error, "SCALEBRICKS_LOG is not understood");
     }
 }
 

@@ -12,6 +12,7 @@ mod graph;
 mod harness;
 mod large_images;
 mod log;
+mod log_filter;
 mod moving_counters;
 mod nats_servers;
 mod node;
