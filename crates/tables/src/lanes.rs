@@ -1,12 +1,10 @@
 //! Lookup kernels' vectors for AVX-512: assembled from lanes, and taken apart into lanes.
 //!
-//! Loads wait for stores more than the instruction sets suggest. A load can take its data from an earlier store that is not
-//! in the cache yet, if the store covers it. If it does not, the load waits until the store is in the cache, for which all
-//! instructions before the store must be done: also the loads of cache lines that are far away. Two cases were found by
-//! trial, on a Zen 5, where each cost up to half of the rate:
-//!
-//! * A vector is stored and its lanes are loaded. The store must not cross a cache line: hence [`Lanes`].
-//! * Lanes are stored and a vector is loaded. [`vector!`] and [`filled`] assemble vectors in registers.
+//! A load can take its data from an earlier store that is not in the cache yet, if that store has all of it. Else it waits
+//! until the store is in the cache, for which all instructions before the store must be done: also loads of cache lines that
+//! are far away. So lanes must not be stored one by one and loaded as a vector: [`vector!`] and [`filled`] assemble vectors in
+//! registers. The other way, a vector stored and its lanes loaded, is fine; [`Lanes`] keeps the store within a cache line, because
+//! lanes of one that crosses two took a third longer on a Zen 5.
 #![allow(unsafe_code)]
 #![allow(clippy::cast_ptr_alignment, reason = "unaligned loads and stores take vectors by such pointers")]
 
