@@ -236,9 +236,9 @@ mod tests {
             let mut tries = 0;
             while let Some(tried) = search.next(estimate) {
                 if tried <= answer {
-                    search.low = tried
+                    search.low = tried;
                 } else {
-                    search.high = tried
+                    search.high = tried;
                 }
                 tries += 1;
             }
