@@ -7,7 +7,10 @@ use std::process::Command;
 /// What a switch whose configuration is missing writes to standard error under this filter.
 fn complaints(filter: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scalebricks"));
-    let out = command.args(["switch", "run", "/missing/switch.toml"]).env("SCALEBRICKS_LOG", filter).output();
+    let out = command
+        .args(["switch", "run", "--config", "/missing/switch.toml"])
+        .env("SCALEBRICKS_LOG", filter)
+        .output();
     String::from_utf8(out.unwrap().stderr).unwrap()
 }
 
