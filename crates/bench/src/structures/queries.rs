@@ -128,8 +128,10 @@ pub(super) fn in_batches<K, V: Copy>(
     for (call, ((keys, hashes), answers)) in
         keys.chunks(batch).zip(hashes.chunks(batch)).zip(answers.chunks_mut(batch)).enumerate()
     {
-        prefetch(all_keys, call * batch, batch);
-        prefetch(all_hashes, call * batch, batch);
+        if batch > 1 {
+            prefetch(all_keys, call * batch, batch);
+            prefetch(all_hashes, call * batch, batch);
+        }
         let said = &mut said[..hashes.len()];
         ask(keys, hashes, said);
         for (answer, &mut said) in answers.iter_mut().zip(said) {
@@ -180,7 +182,9 @@ pub(super) fn in_calls(
 ) {
     let (all, keys) = (hashes, mode.keys());
     for (call, (hashes, answers)) in hashes.chunks(keys).zip(answers.chunks_mut(keys)).enumerate() {
-        prefetch(all, call * keys, keys);
+        if keys > 1 {
+            prefetch(all, call * keys, keys);
+        }
         ask(std::hint::black_box(hashes), answers);
     }
 }
@@ -189,7 +193,8 @@ pub(super) fn in_calls(
 const AHEAD: usize = 1024;
 
 /// Prefetches the queries of a later call. A node has just made its queries, so they are in a cache. Without this, rates
-/// depend on whether the processor's own prefetching happens to recognise how a kernel reads them.
+/// depend on whether the processor's own prefetching happens to recognise how a kernel reads them. Not for calls of one key,
+/// where it would be work for each key, and only for some structures.
 #[inline(always)]
 fn prefetch<K>(queries: &[K], asked: usize, batch: usize) {
     let per_line = (64 / size_of::<K>().max(1)).max(1);

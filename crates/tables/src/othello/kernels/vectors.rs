@@ -8,8 +8,7 @@
 //! 2. *Which slots?* Arithmetic on hash and seed gives the byte and the shift of both slots.
 //! 3. *Which value?* Four bytes per slot are loaded name by name, shifted and combined.
 //!
-//! Nothing is prefetched, except in long calls in *far* tables: the loop of the last step is so short that the processor
-//! itself has the lines of a whole round on the way.
+//! Nothing is prefetched, except in long calls in *far* tables: shorter calls were slower with it.
 
 /// Implements [`Kernel`](super::Kernel) for a type `$name`. The module that calls it imports the instructions under the
 /// names used here, and has `LANES` (names per vector), `ROUND` (vectors per round), the macro `vector!`, and the functions
