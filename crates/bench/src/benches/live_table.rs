@@ -180,7 +180,8 @@ impl<C: Compact> LiveTable<C> {
     pub fn check(&self) -> Result<(), BenchError> {
         let mut answers: Vec<u8> = self.set.answers.iter().map(|right| !right).collect();
         if let Some(mut reader) = C::reader(&self.table(), Isa::best()) {
-            C::look_up_batch(&mut reader, &self.set.queries, &mut answers);
+            let mut room = vec![C::Value::default(); self.set.len().max(1)];
+            C::look_up_batch(&mut reader, &self.set.queries, &mut room, &mut answers);
         }
         timing::check(C::NAME, &self.set, &answers)
     }
