@@ -47,6 +47,7 @@ mod entry;
 mod growth;
 mod lookup;
 mod path_search;
+mod stages;
 mod store;
 mod stores;
 mod tags;
@@ -67,8 +68,9 @@ use store::{SLOTS, Store};
 use stores::Stores;
 use writer::WriterState;
 
-/// The maximum number of buckets of a table: 4 Gi slots. Slot numbers and the bucket choice have 32 bits.
-pub const MAX_BUCKETS: usize = 1 << 30;
+/// The maximum number of buckets of a table: just below 4 Gi slots. Slot numbers and the bucket choice have 32 bits, and one
+/// number is no slot.
+pub const MAX_BUCKETS: usize = (1 << 30) - 1;
 
 /// The load, in percent of the slots, that tables are intended for; a table of a million slots refuses an
 /// insert at about 97.

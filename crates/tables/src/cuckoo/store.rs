@@ -4,6 +4,7 @@
 use super::entry::Entry;
 use super::tags::{self, SlotMask, Tag, TagPair};
 use super::version::{self, ClockReading, Versions, wait};
+use crate::isa::{AvailableIsa, Isa};
 use crate::prefetch::prefetch_item;
 use crate::reclaim::sync::{AtomicU32, Memory, Ordering};
 use crate::touched_lines::LineRecorder;
@@ -13,7 +14,7 @@ use scalebricks_types::KeyHash;
 pub(super) const SLOTS: usize = 4;
 
 /// An odd number without a pattern (2^64 divided by the golden ratio).
-const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(super) const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Where a key may be: its two buckets, and its tag.
 #[derive(Debug, Clone, Copy)]
@@ -24,18 +25,6 @@ pub(super) struct KeyBuckets {
 }
 
 impl KeyBuckets {
-    /// The two buckets packed in one word.
-    #[inline(always)]
-    pub(super) const fn packed(self) -> u64 {
-        self.first as u64 | (self.second as u64) << 32
-    }
-
-    /// The inverse of [`Self::packed`], with this tag.
-    #[inline(always)]
-    pub(super) const fn unpacked(packed: u64, tag: Tag) -> Self {
-        Self { first: packed as u32, second: (packed >> 32) as u32, tag }
-    }
-
     /// The `lane`-th slot of the two buckets. The bucket is computed without a branch, which would be
     /// mispredicted every other time.
     #[inline(always)]
@@ -54,7 +43,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Its number among all slots.
+    /// Its number among all slots: fewer than 2^32, see [`MAX_BUCKETS`](super::MAX_BUCKETS).
     #[inline(always)]
     pub(super) const fn number(self) -> usize {
         self.bucket as usize * SLOTS + self.slot as usize
@@ -70,19 +59,24 @@ pub(super) struct Store<const K: usize, const V: usize> {
     entries: Memory<Entry<K, V>>,
     pub(super) versions: Versions,
     seed: u64,
+    /// What lookups may use.
+    #[cfg_attr(any(loom, not(target_arch = "x86_64")), allow(dead_code, reason = "lookups key by key"))]
+    isa: AvailableIsa,
 }
 
 impl<const K: usize, const V: usize> Store<K, V> {
     /// An empty store of this many buckets.
     pub(super) fn new(buckets: usize, seed: u64) -> Self {
         let (tags, entries) = (Memory::zeroed(buckets), Memory::zeroed(buckets * SLOTS));
-        Self { tags, entries, versions: Versions::for_buckets(buckets), seed }
+        let (versions, isa) = (Versions::for_buckets(buckets), AvailableIsa::new(Isa::best()));
+        Self { tags, entries, versions, seed, isa }
     }
 
     /// As [`Self::new`], but memory is allocated as it is first touched, so the call itself is fast.
     pub(super) fn untouched(buckets: usize, seed: u64) -> Self {
         let (tags, entries) = (Memory::untouched(buckets), Memory::untouched(buckets * SLOTS));
-        Self { tags, entries, versions: Versions::for_buckets(buckets), seed }
+        let (versions, isa) = (Versions::for_buckets(buckets), AvailableIsa::new(Isa::best()));
+        Self { tags, entries, versions, seed, isa }
     }
 
     pub(super) const fn bytes_for(buckets: usize) -> usize {
@@ -108,7 +102,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
     /// The part of the store that lookups use, small enough for registers.
     #[inline(always)]
     pub(super) fn view(&self) -> StoreView<'_, K, V> {
-        StoreView { tags: &self.tags, entries: &self.entries, seed: self.seed }
+        StoreView { tags: &self.tags, entries: &self.entries, seed: self.seed, isa: self.isa }
     }
 
     /// See [`StoreView::places`].
@@ -237,9 +231,11 @@ impl<const K: usize, const V: usize> Store<K, V> {
 /// The parts of a [`Store`] that lookups use. A local copy stays in registers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoreView<'a, const K: usize, const V: usize> {
-    tags: &'a [AtomicU32],
+    pub(super) tags: &'a [AtomicU32],
     entries: &'a [Entry<K, V>],
-    seed: u64,
+    pub(super) seed: u64,
+    #[cfg_attr(any(loom, not(target_arch = "x86_64")), allow(dead_code, reason = "as above"))]
+    pub(super) isa: AvailableIsa,
 }
 
 impl<'a, const K: usize, const V: usize> StoreView<'a, K, V> {
@@ -252,7 +248,7 @@ impl<'a, const K: usize, const V: usize> StoreView<'a, K, V> {
     pub(super) fn places(self, hash: KeyHash) -> KeyBuckets {
         let product = u128::from(hash.get() ^ self.seed) * u128::from(MULTIPLIER);
         let mixed = (product >> 64) as u64 ^ product as u64;
-        let buckets = self.tags.len() as u64; // 2 to 2^30, see `buckets_for`
+        let buckets = self.tags.len() as u64; // at least 2 and below 2^30, see `buckets_for`
         let first = ((mixed & 0xFFFF_FFFF) * buckets) >> 32;
         let among_others = ((mixed >> 32) * (buckets - 1)) >> 32;
         let second = among_others + u64::from(among_others >= first);
@@ -294,13 +290,32 @@ impl<'a, const K: usize, const V: usize> StoreView<'a, K, V> {
 
     #[inline(always)]
     pub(super) fn tags(self, places: KeyBuckets) -> TagPair {
-        let tags = |bucket: u32| {
-            let cell = &self.tags[bucket as usize];
-            #[cfg(all(test, not(loom)))]
-            crate::touched_lines::note(cell, 4);
-            cell.load(Ordering::Relaxed)
-        };
-        TagPair::new(tags(places.first), tags(places.second))
+        TagPair::new(self.tags_of(places.first), self.tags_of(places.second))
+    }
+
+    /// The tags of a bucket.
+    #[inline(always)]
+    pub(super) fn tags_of(self, bucket: u32) -> u32 {
+        Self::load_tags(&self.tags[bucket as usize])
+    }
+
+    /// The same without the check that the bucket exists.
+    ///
+    /// # Safety
+    /// It must exist.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[allow(unsafe_code, reason = "for vectors, which check sixteen at a time")]
+    #[inline(always)]
+    pub(super) unsafe fn tags_of_unchecked(self, bucket: u32) -> u32 {
+        // SAFETY: guaranteed by the caller.
+        Self::load_tags(unsafe { self.tags.get_unchecked(bucket as usize) })
+    }
+
+    #[inline(always)]
+    fn load_tags(cell: &AtomicU32) -> u32 {
+        #[cfg(all(test, not(loom)))]
+        crate::touched_lines::note(cell, 4);
+        cell.load(Ordering::Relaxed)
     }
 
     /// The slots that may hold the key: those with its tag.

@@ -22,6 +22,12 @@ impl Tag {
     }
 }
 
+/// A bucket's tags if all its slots have this one.
+#[inline(always)]
+pub(super) const fn in_all_slots(tag: Tag) -> u32 {
+    tag.0 as u32 * ONES as u32
+}
+
 /// The tags of a key's two buckets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TagPair(u64);
