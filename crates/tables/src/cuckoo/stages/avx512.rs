@@ -6,7 +6,8 @@
 
 use super::super::store::{MULTIPLIER, StoreView};
 use super::{ABSENT, GROUP, Group};
-use crate::lanes::{LANES, high_halves, lanes, load, splat, splat64, vector};
+use crate::lanes::avx512::{LANES, high_halves, lanes, load, splat, splat64};
+use crate::lanes::vector;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::{
     __m512i as Vector, _mm512_add_epi32 as add32, _mm512_add_epi64 as add64, _mm512_and_si512 as and,

@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::vectors::vector_kernel;
-use crate::lanes::{LANES, filled, high_halves, lanes, load, low_halves, splat, splat64, vector};
+use crate::lanes::avx512::{LANES, filled, high_halves, lanes, load, low_halves, splat, splat64};
+use crate::lanes::vector;
 use std::arch::x86_64::{
     __m512i as Vector, _mm256_storeu_si256, _mm512_add_epi32 as add32, _mm512_add_epi64 as add64,
     _mm512_and_si512 as and, _mm512_castsi512_si256 as first_half, _mm512_cvtepi32_epi16,

@@ -9,6 +9,8 @@
 
 use super::portable::{Linear, stages};
 use super::{BatchKernel, PARITIES, TableView, correct, one};
+use crate::lanes::avx2::{Keys, LANES, filled, high_halves, lanes, load, low_halves, splat};
+use crate::lanes::{vector_avx2 as vector, vector64_avx2 as vector64};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
 use crate::setsep::linear::{FINAL_32, FieldLayout, MULTIPLIER_32, Rows, SEED_STEP_32};
@@ -16,12 +18,8 @@ use crate::setsep::structure::Pinned;
 use scalebricks_types::KeyHash;
 use std::arch::x86_64::*;
 
-/// Number of keys in a vector of 32-bit lanes.
-const LANES: usize = 8;
 /// Tails up to this long are looked up one key at a time.
 const SHORT: usize = 3;
-
-type Keys = [KeyHash; LANES];
 
 /// The kernel for this format and values of this many bits, if this module has one.
 pub(super) fn batch(format: Format, bits: u8) -> Option<BatchKernel> {
@@ -73,9 +71,8 @@ fn run<const L: usize>(pin: Pinned<'_>, hashes: &[KeyHash], values: &mut [u8]) {
         // Some keys are looked up twice. A vector of copied keys would wait until all before it is done.
         vectors::<L, 1>(pin, std::array::from_ref(keys), std::array::from_mut(out));
     } else {
-        let (mut keys, mut out) = ([KeyHash::new(0); LANES], [0; LANES]);
-        keys[..rest.len()].copy_from_slice(rest);
-        vectors::<L, 1>(pin, &[keys], std::array::from_mut(&mut out));
+        let (keys, mut out) = (filled(rest), [0; LANES]);
+        vectors::<L, 1>(pin, &[keys.0], std::array::from_mut(&mut out));
         values.copy_from_slice(&out[..rest.len()]);
     }
 }
@@ -89,7 +86,7 @@ fn vectors<const L: usize, const V: usize>(pin: Pinned<'_>, keys: &[Keys; V], va
         bucket[v] = buckets(&keys[v], count);
         let numbers = lanes(_mm256_srli_epi32::<8>(bucket[v]));
         // SAFETY: these are valid block numbers: scaled hashes are below the total number of buckets.
-        let slots = vector(|i| unsafe { blocks.slot(numbers[i]) });
+        let slots = vector!(|i| unsafe { blocks.slot(numbers.0[i]) });
         base[v] = _mm256_mullo_epi32(slots, splat(2 * (8 + 32 * L as u32)));
     }
     let mut group = bucket;
@@ -104,57 +101,6 @@ fn vectors<const L: usize, const V: usize>(pin: Pinned<'_>, keys: &[Keys; V], va
     }
 }
 
-/// The lanes of a vector as an array.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn lanes(vector: __m256i) -> [u32; LANES] {
-    let mut lanes = [0; LANES];
-    // SAFETY: writes 32 bytes to an array of 32 bytes.
-    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), vector) };
-    lanes
-}
-
-/// A vector assembled lane by lane in registers. Going through memory would wait for the stores.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn vector(lane: impl Fn(usize) -> u32) -> __m256i {
-    let l = |i| lane(i).cast_signed();
-    _mm256_setr_epi32(l(0), l(1), l(2), l(3), l(4), l(5), l(6), l(7))
-}
-
-/// The same for 64-bit lanes.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn vector64(lane: impl Fn(usize) -> u64) -> __m256i {
-    let l = |i| lane(i).cast_signed();
-    _mm256_setr_epi64x(l(0), l(1), l(2), l(3))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn splat(lane: u32) -> __m256i {
-    _mm256_set1_epi32(lane.cast_signed())
-}
-
-/// The hashes, four per vector.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load(keys: &Keys) -> [__m256i; 2] {
-    let start = keys.as_ptr().cast::<__m256i>();
-    // SAFETY: `KeyHash` is a transparent word, so eight hashes are eight words: two vectors.
-    unsafe { [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))] }
-}
-
-/// The low halves of eight words, or the high halves if `HIGH`.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn halves<const HIGH: bool>([low, high]: [__m256i; 2]) -> __m256i {
-    let (low, high) = (_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
-    let mixed =
-        if HIGH { _mm256_shuffle_ps::<0xDD>(low, high) } else { _mm256_shuffle_ps::<0x88>(low, high) };
-    _mm256_permute4x64_epi64::<0xD8>(_mm256_castps_si256(mixed))
-}
-
 /// The bucket of each key, numbered across all blocks: (hash x blocks x 256) >> 64, exactly.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -167,7 +113,7 @@ fn buckets(keys: &Keys, blocks: u32) -> __m256i {
         _mm256_srli_epi64::<24>(_mm256_add_epi64(high, low))
     };
     let [first, second] = load(keys);
-    halves::<false>([bucket(first), bucket(second)])
+    low_halves([bucket(first), bucket(second)])
 }
 
 /// The group that each key's bucket chose. Indices, here and below, count 32-bit words.
@@ -177,7 +123,7 @@ fn groups(blocks: &TableView<'_>, buckets: __m256i, bases: __m256i) -> __m256i {
     let bucket = _mm256_and_si256(buckets, splat(255));
     let at = lanes(_mm256_add_epi32(bases, _mm256_srli_epi32::<4>(bucket)));
     // SAFETY: each block begins with sixteen 32-bit words of choices.
-    let choices = vector(|i| unsafe { blocks.half(at[i] as usize) });
+    let choices = vector!(|i| unsafe { blocks.half(at.0[i] as usize) });
     let shift = _mm256_and_si256(_mm256_add_epi32(bucket, bucket), splat(30));
     let choice = _mm256_and_si256(_mm256_srlv_epi32(choices, shift), splat(3));
     let quarter = _mm256_and_si256(_mm256_srli_epi32::<4>(bucket), splat(12));
@@ -211,13 +157,13 @@ fn answer<const L: usize>(
     let mut fields = [_mm256_setzero_si256(); L];
     for bit in (0..L - 1).step_by(2) {
         // SAFETY: reads two of the group's fields.
-        let pair = |i: usize| unsafe { blocks.pair(at[i] as usize + bit) };
-        let pairs = [vector64(pair), vector64(|i| pair(i + 4))];
-        (fields[bit], fields[bit + 1]) = (halves::<false>(pairs), halves::<true>(pairs));
+        let pair = |i: usize| unsafe { blocks.pair(at.0[i] as usize + bit) };
+        let pairs = [vector64!(|i| pair(i)), vector64!(|i| pair(i + 4))];
+        (fields[bit], fields[bit + 1]) = (low_halves(pairs), high_halves(pairs));
     }
     if L % 2 == 1 {
         // SAFETY: reads the group's last field.
-        fields[L - 1] = vector(|i| unsafe { blocks.half(at[i] as usize + L - 1) });
+        fields[L - 1] = vector!(|i| unsafe { blocks.half(at.0[i] as usize + L - 1) });
     }
     let mut seeds = _mm256_setzero_si256();
     for part in (0..shape.seed_fields as usize).rev() {
@@ -225,13 +171,13 @@ fn answer<const L: usize>(
         let bits = _mm256_and_si256(above, splat((1 << shape.seed_bits) - 1));
         seeds = _mm256_or_si256(_mm256_sllv_epi32(seeds, splat(shape.seed_bits)), bits);
     }
-    let row = rows(halves::<false>(load(keys)), seeds, blocks.rows, 32 - shape.columns);
+    let row = rows(low_halves(load(keys)), seeds, blocks.rows, 32 - shape.columns);
     let mut value = _mm256_setzero_si256();
     for field in fields.into_iter().rev() {
         let parity = _mm256_and_si256(parity(_mm256_and_si256(field, row)), splat(1));
         value = _mm256_or_si256(_mm256_add_epi32(value, value), parity);
     }
-    for (value, lane) in values.iter_mut().zip(lanes(value)) {
+    for (value, lane) in values.iter_mut().zip(lanes(value).0) {
         *value = lane as u8;
     }
     let marked = _mm256_cmpeq_epi32(seeds, splat(shape.seeds()));

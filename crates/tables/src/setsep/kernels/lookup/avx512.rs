@@ -26,9 +26,10 @@ mod ahead;
 mod wide;
 
 use super::{BatchKernel, PARITIES, TableView, correct, one, pipelined_from};
-use crate::lanes::{
-    Keys, LANES, Lanes, filled, high_halves, lanes, load, low_halves, splat, splat64, vector, vector64,
+use crate::lanes::avx512::{
+    Keys, LANES, Lanes, filled, high_halves, lanes, load, low_halves, splat, splat64,
 };
+use crate::lanes::{vector, vector64};
 use crate::setsep::format::Format;
 use crate::setsep::geometry::OFFSETS;
 use crate::setsep::linear::{FINAL_32, FieldLayout, MULTIPLIER_32, Rows, SEED_STEP_32};

@@ -6,7 +6,8 @@
 //! vectors runs each step for all vectors, one step after the other.
 
 use super::{FieldOffsets, TableView, buckets};
-use crate::lanes::{Keys, lanes, splat, vector};
+use crate::lanes::avx512::{Keys, lanes, splat};
+use crate::lanes::vector;
 use std::arch::x86_64::{__m512i, _MM_HINT_T0, _mm_prefetch, _mm512_mullo_epi32, _mm512_srli_epi32};
 
 /// Number of vectors between a vector's first step and its second.

@@ -1,7 +1,8 @@
 //! Lookups in groups with 64-bit fields: eight keys per vector.
 
 use super::{FieldLayout, Rows, TableView, parity32};
-use crate::lanes::{splat64, vector64};
+use crate::lanes::avx512::splat64;
+use crate::lanes::vector64;
 use crate::setsep::linear::{FINAL_64, MULTIPLIER_64, SEED_STEP_64};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_mullo_epi64, _mm512_or_si512, _mm512_setzero_si512,

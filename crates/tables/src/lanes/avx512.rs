@@ -1,10 +1,4 @@
-//! Lookup kernels' vectors for AVX-512: assembled from lanes, and taken apart into lanes.
-//!
-//! A load can take its data from an earlier store that is not in the cache yet, if that store has all of it. Else it waits
-//! until the store is in the cache, for which all instructions before the store must be done: also loads of cache lines that
-//! are far away. So lanes must not be stored one by one and loaded as a vector: [`vector!`] and [`filled`] assemble vectors in
-//! registers. The other way, a vector stored and its lanes loaded, is fine; [`Lanes`] keeps the store within a cache line, because
-//! lanes of one that crosses two took a third longer on a Zen 5.
+//! Sixteen lanes.
 #![allow(unsafe_code)]
 #![allow(clippy::cast_ptr_alignment, reason = "unaligned loads and stores take vectors by such pointers")]
 
@@ -40,29 +34,6 @@ pub(crate) fn lanes(vector: __m512i) -> Lanes {
     lanes
 }
 
-/// A vector assembled lane by lane in registers, from an expression for the lane with number `$i`. It is a macro, because
-/// the compiler does not always inline a function that calls another one for each lane.
-macro_rules! vector {
-    (|$i:ident| $lane:expr) => {
-        vector!(@ _mm512_setr_epi32 $i $lane; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
-    };
-    (@ $set:ident $i:ident $lane:expr; $($number:literal)*) => {
-        std::arch::x86_64::$set($({
-            let $i: usize = $number;
-            $lane.cast_signed()
-        }),*)
-    };
-}
-pub(crate) use vector;
-
-/// The same for 64-bit lanes.
-macro_rules! vector64 {
-    (|$i:ident| $lane:expr) => {
-        $crate::lanes::vector!(@ _mm512_setr_epi64 $i $lane; 0 1 2 3 4 5 6 7)
-    };
-}
-pub(crate) use vector64;
-
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(crate) fn splat(lane: u32) -> __m512i {
@@ -96,8 +67,8 @@ pub(crate) fn filled(hashes: &[KeyHash]) -> AlignedKeys {
     let start = keys.0.as_mut_ptr().cast::<__m512i>();
     // SAFETY: `KeyHash` is a transparent word; writes sixteen words to an array of sixteen.
     unsafe {
-        _mm512_store_si512(start, vector64!(|i| hashes[i.min(last)].get()));
-        _mm512_store_si512(start.add(1), vector64!(|i| hashes[last.min(i + 8)].get()));
+        _mm512_store_si512(start, super::vector64!(|i| hashes[i.min(last)].get()));
+        _mm512_store_si512(start.add(1), super::vector64!(|i| hashes[last.min(i + 8)].get()));
     }
     keys
 }
