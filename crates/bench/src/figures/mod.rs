@@ -25,6 +25,7 @@ pub mod dhash;
 mod filled;
 pub mod gateway;
 pub mod generation;
+pub mod goals;
 pub mod group_load;
 pub mod loads;
 pub mod paper;

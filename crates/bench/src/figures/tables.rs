@@ -1,5 +1,6 @@
 //! Rows as tables of `docs/measured.md` and `README.md`: all rows of a benchmark, and the headline.
 
+use super::goals::goals;
 use crate::limit;
 use crate::report::Report;
 use crate::row::{Metric, Row};
@@ -13,12 +14,12 @@ use scalebricks_tables::setsep::Format;
 const VALUE_BITS: u8 = 2;
 
 /// Suffix of update variants that change no table.
-const OWNER_ALONE: &str = "owner alone";
+pub(super) const OWNER_ALONE: &str = "owner alone";
 
 /// Keys per call in the headline. Nodes look up 32 or 64 at once; callers with many keys use more.
 const BATCHES: [usize; 3] = [32, 64, 1024];
 
-/// What pages show of benchmarks without their own charts: a table of all rows for each, and the headline.
+/// What pages show of benchmarks without their own charts: a table of all rows for each, the headline, and our goals.
 ///
 /// # Errors
 /// A description of what is wrong with the text.
@@ -33,6 +34,10 @@ pub fn evidence(json: &str) -> Result<Evidence, String> {
     let headline = headline(rows);
     if !headline.rows.is_empty() {
         evidence.exhibits.sheets.push(headline);
+    }
+    let goals = goals(rows);
+    if !goals.rows.is_empty() {
+        evidence.exhibits.sheets.push(goals);
     }
     Ok(evidence)
 }
@@ -158,14 +163,20 @@ fn push(sheet: &mut PageTable, what: String, rows: &[Row], ours: Option<&Row>, t
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::report::tests::sample;
     use crate::row::Case;
     use scalebricks_console::output;
     use scalebricks_report::stats::Summary;
 
-    fn row(bench: &'static str, structure: &str, batch: Option<usize>, metric: Metric, rate: f64) -> Row {
+    pub(in crate::figures) fn row(
+        bench: &'static str,
+        structure: &str,
+        batch: Option<usize>,
+        metric: Metric,
+        rate: f64,
+    ) -> Row {
         let case = Case {
             bench,
             structure: structure.to_owned(),
