@@ -33,6 +33,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/executed.sh
+# shellcheck source=scripts/once-more.sh
+. scripts/once-more.sh
 
 ALL="format scripts monitoring clippy doc compile tests docs checks packets dashboard nats lab deny bindings loom miri miri_avx2 tsan msrv aarch64 fuzz"
 # Stages of `all` that start once everything is compiled and run beside the others at low priority: tests and labs often
@@ -85,14 +87,6 @@ have_toolchain() {
     rustup toolchain install "$toolchain" --profile minimal "${options[@]}"
 }
 
-# Runs a command and copies its output to a file under $LOGS.
-logged() {
-    local log=$LOGS/$1.log
-    shift
-    "$@" 2>&1 | tee "$log"
-    return "${PIPESTATUS[0]}"
-}
-
 has_dpdk() { pkg-config --atleast-version=22.11 libdpdk 2>/dev/null; }
 
 # One set of features for all stages of a run, so that no crate is built twice. `all` uses every feature that this
@@ -130,7 +124,7 @@ stage_format() {
 }
 
 # Tests of scripts whose verdict others rely on.
-stage_scripts() { logged scripts scripts/gateway-ab-test; }
+stage_scripts() { logged scripts scripts/gateway-ab-test && logged once-more scripts/once-more-test; }
 
 # Alert rules and the Grafana dashboard, against the names of the program's metrics.
 stage_monitoring() {
@@ -182,22 +176,6 @@ stage_checks() {
     done
     [ $found = 1 ] || { printf 'no executable in %s\n' "$folder" >&2; return 1; }
     return $failed
-}
-
-# Runs the tests that failed in a stage once more, without the others, because a busy machine can delay one of them past
-# its patience. The summary names those that pass now. More than three are no accident.
-#
-#   once_more STAGE STATUS COMMAND...: a command of `cargo test`, up to its `--`
-once_more() {
-    local stage=$1 status=$2 names
-    shift 2
-    [ "$status" = 101 ] || return "$status"
-    mapfile -t names < <(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$LOGS/$stage.log" | sort -u)
-    if [ ${#names[@]} = 0 ] || [ ${#names[@]} -gt 3 ]; then return "$status"; fi
-    printf '\n-- once more, without the others: %s\n' "${names[*]}"
-    logged "$stage-again" timeout --kill-after=10 600 "$@" -- --exact "${names[@]}" &&
-        at_least "${#names[@]}" "$(passed "$LOGS/$stage-again.log")" 'tests once more' || return
-    notes+=("$(printf '%-9s failed beside others and passed without: %s' "$stage" "${names[*]}")")
 }
 
 # All tests except those with NATS servers, which have their own stage.
