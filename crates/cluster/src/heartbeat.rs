@@ -6,7 +6,7 @@
 
 use super::inbox::Beats;
 use scalebricks_control::membership::{Beat, HearingReport};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ const OVERDUE: Duration = Duration::from_millis(250);
 const ENDURANCE: Duration = Duration::from_secs(5);
 
 /// Time between two looks.
-pub const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The beats of a node.
 #[derive(Debug, Default)]
@@ -56,6 +56,21 @@ impl BackupHeartbeat {
             let grants = request.beat.report.grants.intersection(&same);
             Beat { report: HearingReport { hears, fitness, grants, ..request.beat.report }, ..request.beat }
         })
+    }
+}
+
+/// Sends heartbeats for a busy agent over a link, until the link ends.
+pub async fn beat_on<L: Send + Sync>(
+    link: Weak<L>,
+    heartbeat: Arc<BackupHeartbeat>,
+    send: impl Fn(&L, &Beat) + Send,
+) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(link) = link.upgrade() else { return };
+        if let Some(beat) = heartbeat.overdue(Instant::now()) {
+            send(&link, &beat);
+        }
     }
 }
 

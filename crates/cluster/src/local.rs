@@ -1,7 +1,8 @@
 //! The control planes of several nodes in one process, over one log: tables in memory, channels for links. For tests and
 //! measurements.
 
-use super::inbox::Inbox;
+use super::heartbeat::{BackupHeartbeat, beat_on};
+use super::inbox::{Beats, Inbox};
 use super::mesh::MeshLimits;
 use super::plane::{ControlPlane, PeerLink, PlaneConfig};
 use super::verify::Readable;
@@ -208,21 +209,30 @@ struct Channels {
     cuts: Cuts,
     /// Most bytes of a message: longer ones are lost, as over the mesh.
     longest: usize,
+    /// As over the mesh, for heartbeats while the actor is busy.
+    heartbeat: Arc<BackupHeartbeat>,
+    received: Arc<Beats>,
 }
 
 impl Channels {
     fn is_cut(&self, to: NodeId) -> bool {
         self.cuts.read().unwrap_or_else(PoisonError::into_inner).contains(&(self.me, to))
     }
-}
 
-impl PeerLink for Channels {
-    fn beat(&self, beat: Beat) {
+    /// Sends a heartbeat to all others.
+    fn send_beat(&self, beat: Beat) {
         let ways = self.ways.read().unwrap_or_else(PoisonError::into_inner);
         if ways.contains_key(&self.me) {
             let others = ways.iter().filter(|(node, _)| **node != self.me && !self.is_cut(**node));
             others.for_each(|(_, way)| way.inbox.beat(self.me, beat));
         }
+    }
+}
+
+impl PeerLink for Channels {
+    fn beat(&self, beat: Beat) {
+        self.heartbeat.asked(beat, &self.received, tokio::time::Instant::now());
+        self.send_beat(beat);
     }
 
     fn send(&self, to: NodeId, bytes: Vec<u8>) {
@@ -293,9 +303,19 @@ impl LocalCluster {
         let config = PlaneConfig { node, partitions, params, hasher, grace, version };
         let ways = Arc::clone(&self.ways);
         let plane = ControlPlane::start(config, Arc::clone(&self.engine), tables.clone(), |inbox| {
+            let received = Arc::clone(&inbox.beats);
             ways.write().unwrap_or_else(PoisonError::into_inner).insert(node, Receiver::into(inbox));
-            let longest = MeshLimits::default().message_bytes;
-            Arc::new(Channels { me: node, ways: Arc::clone(&ways), cuts: Arc::clone(&self.cuts), longest })
+            let link = Arc::new(Channels {
+                me: node,
+                ways: Arc::clone(&ways),
+                cuts: Arc::clone(&self.cuts),
+                longest: MeshLimits::default().message_bytes,
+                heartbeat: Arc::default(),
+                received,
+            });
+            let heartbeat = Arc::clone(&link.heartbeat);
+            tokio::spawn(beat_on(Arc::downgrade(&link), heartbeat, |link, beat| link.send_beat(*beat)));
+            link
         });
         self.nodes.insert(node, LocalNode { plane: plane.await?, tables });
         Ok(())

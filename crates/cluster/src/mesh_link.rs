@@ -1,13 +1,13 @@
 //! The link to other nodes over the mesh.
 
-use super::heartbeat::{BackupHeartbeat, LOOK_EVERY};
+use super::heartbeat::{BackupHeartbeat, beat_on};
 use super::inbox::Beats;
 use super::mesh::{Mesh, SendError};
 use super::plane::PeerLink;
 use scalebricks_control::codec::Encoded;
 use scalebricks_control::membership::Beat;
 use scalebricks_types::NodeId;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -52,7 +52,7 @@ impl MeshLink {
             received: Arc::default(),
             unsent: Arc::default(),
         };
-        tokio::spawn(beat_on(Arc::downgrade(mesh), Arc::clone(&link.heartbeat)));
+        tokio::spawn(beat_on(Arc::downgrade(mesh), Arc::clone(&link.heartbeat), send_beat));
         link
     }
 
@@ -93,17 +93,6 @@ impl PeerLink for MeshLink {
 fn send_beat(mesh: &Mesh, beat: &Beat) {
     if let Err(error) = mesh.beat(&beat.encode()) {
         tracing::error!(%error, "cannot send heartbeat");
-    }
-}
-
-/// Sends heartbeats for a busy agent until the mesh ends.
-async fn beat_on(mesh: Weak<Mesh>, heartbeat: Arc<BackupHeartbeat>) {
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let Some(mesh) = mesh.upgrade() else { return };
-        if let Some(beat) = heartbeat.overdue(Instant::now()) {
-            send_beat(&mesh, &beat);
-        }
     }
 }
 

@@ -61,8 +61,19 @@ pub trait Encoded: BorshSerialize + BorshDeserialize {
 
 /// Encodes a value with its version.
 pub(crate) fn encode(value: &(impl BorshSerialize + ?Sized)) -> Vec<u8> {
-    // Writing to memory fails only for a collection of 2^32 elements.
-    borsh::to_vec(&(Version::NEWEST, value)).unwrap_or_default()
+    let mut bytes = Vec::new();
+    if encode_onto(&mut bytes, value).is_err() {
+        bytes.clear();
+    }
+    bytes
+}
+
+/// Appends a value with its version.
+///
+/// # Errors
+/// Only for a collection of 2^32 elements: writing to memory does not fail.
+pub(crate) fn encode_onto(bytes: &mut Vec<u8>, value: &(impl BorshSerialize + ?Sized)) -> io::Result<()> {
+    borsh::to_writer(bytes, &(Version::NEWEST, value))
 }
 
 /// Reads a value and builds another from it, which may refuse it.

@@ -153,7 +153,7 @@ impl Partition {
 
     /// All keys with their sessions, in the order of hashes. Cost: sorts them.
     pub fn sessions(&self) -> impl Iterator<Item = (FlowKey, Session)> {
-        self.sessions.sorted().into_iter().map(|held| (held.key, held.session))
+        self.sessions.sorted().into_iter().map(|(_, held)| (held.key, held.session))
     }
 
     /// The verdict of a request; `None` if it is not in the log, as far as that was applied. Of a request that is over, or of a

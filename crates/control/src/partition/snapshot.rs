@@ -8,20 +8,28 @@ use super::Partition;
 use super::requests::Requests;
 use super::table::{Held, Sessions};
 use super::windows::Writers;
-use crate::codec::{DecodeError, Encoded};
+use crate::codec::{self, DecodeError, Encoded};
 use crate::record::{Closures, Session};
 use borsh::{BorshDeserialize, BorshSerialize};
 use scalebricks_tables::compact::Control;
 use scalebricks_types::{FlowKey, KeyHasher, NodeId, PartitionId, Position};
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 const MAGIC: &[u8; 8] = b"SBRIBPRT";
 
 const CHECKSUM_BYTES: usize = 4;
 
-/// The contents of a snapshot.
+/// Room for what is neither sessions nor table. It need not suffice.
+const OTHERS_BYTES: usize = 64 << 10;
+
+/// A key with its session and the position of its last change.
+type Entry = (FlowKey, Session, Position);
+
+/// The contents of a snapshot. Sessions are written from the partition: a copy of millions takes long, and the owner does nothing
+/// else meanwhile.
 #[derive(BorshSerialize, BorshDeserialize)]
-struct Contents {
+struct Contents<S = Vec<Entry>> {
     id: PartitionId,
     position: Position,
     shapes: u32,
@@ -30,10 +38,21 @@ struct Contents {
     closures: Closures,
     /// By node, the position of its last FIB update.
     fib_positions: BTreeMap<NodeId, Position>,
-    /// In the order of their hashes, with the positions of their last changes.
-    sessions: Vec<(FlowKey, Session, Position)>,
+    /// In the order of their hashes: a vector of [`Entry`].
+    sessions: S,
     /// The GPT's control structure.
     gpt: Vec<u8>,
+}
+
+/// Sessions of a partition, written as a vector of [`Entry`].
+struct Borrowed<'a>(Vec<(u64, &'a Held)>);
+
+impl BorshSerialize for Borrowed<'_> {
+    fn serialize<W: Write>(&self, writer: &mut W) -> io::Result<()> {
+        let Ok(count) = u32::try_from(self.0.len()) else { return Err(io::ErrorKind::InvalidData.into()) };
+        count.serialize(writer)?;
+        self.0.iter().try_for_each(|(_, held)| (held.key, held.session, held.since).serialize(writer))
+    }
 }
 
 impl Encoded for Contents {
@@ -68,7 +87,8 @@ impl Partition {
         if self.gpt.write_snapshot(&mut gpt).is_err() {
             unreachable!("writing to memory does not fail");
         }
-        let sessions = self.sessions.sorted().into_iter();
+        let sessions = Borrowed(self.sessions.sorted());
+        let room = MAGIC.len() + gpt.len() + sessions.0.len() * size_of::<Entry>() + OTHERS_BYTES;
         let contents = Contents {
             id: self.id,
             position: self.position,
@@ -77,10 +97,14 @@ impl Partition {
             requests: self.requests.clone(),
             closures: self.closures.clone(),
             fib_positions: self.fib_positions.clone(),
-            sessions: sessions.map(|held| (held.key, held.session, held.since)).collect(),
+            sessions,
             gpt,
         };
-        let mut out = [&MAGIC[..], &contents.encode()].concat();
+        let mut out = Vec::with_capacity(room);
+        out.extend_from_slice(MAGIC);
+        if codec::encode_onto(&mut out, &contents).is_err() {
+            unreachable!("a partition has fewer than 2^32 keys");
+        }
         let checksum = crc32fast::hash(&out);
         out.extend_from_slice(&checksum.to_le_bytes());
         out
@@ -133,7 +157,7 @@ impl Partition {
 
 /// The sessions of a snapshot that was taken at this position.
 fn restore_sessions(
-    entries: Vec<(FlowKey, Session, Position)>,
+    entries: Vec<Entry>,
     hasher: KeyHasher,
     position: Position,
 ) -> Result<Sessions, SnapshotError> {

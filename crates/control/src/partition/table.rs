@@ -17,10 +17,14 @@ pub(super) struct Held {
     pub(super) since: Position,
 }
 
-/// 88 bytes a key and the table's slack.
+/// Tables of a partition: one that grows moves its keys at once, so this bounds how many.
+const TABLES: usize = 16;
+
+/// 88 bytes a key and the tables' slack.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    table: HashTable<Held>,
+    /// By a part of the spread hash.
+    tables: [HashTable<Held>; TABLES],
     /// By the node that they are pinned to.
     by_node: BTreeMap<NodeId, Pinned>,
 }
@@ -45,9 +49,14 @@ const fn spread(hash: KeyHash) -> u64 {
     hash.get().wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
+/// The number of a key's table, from bits that no table chooses its slots by.
+const fn table_of(spread: u64) -> usize {
+    (spread >> 32) as usize % TABLES
+}
+
 impl Sessions {
     pub(super) fn len(&self) -> usize {
-        self.table.len()
+        self.tables.iter().map(HashTable::len).sum()
     }
 
     /// Keys pinned to a node.
@@ -68,7 +77,8 @@ impl Sessions {
     }
 
     pub(super) fn get(&self, hash: KeyHash) -> Option<&Held> {
-        self.table.find(spread(hash), |held| held.hash == hash)
+        let at = spread(hash);
+        self.tables[table_of(at)].find(at, |held| held.hash == hash)
     }
 
     pub(super) fn put(&mut self, key: FlowKey, hash: KeyHash, session: Session, since: Position) {
@@ -76,7 +86,8 @@ impl Sessions {
         let pinned = self.by_node.entry(session.node).or_default();
         pinned.keys += 1;
         pinned.digest += held.digest();
-        match self.table.entry(spread(hash), |held| held.hash == hash, |held| spread(held.hash)) {
+        let at = spread(hash);
+        match self.tables[table_of(at)].entry(at, |held| held.hash == hash, |held| spread(held.hash)) {
             Entry::Occupied(mut there) => {
                 let before = std::mem::replace(there.get_mut(), held);
                 self.forget(&before);
@@ -88,20 +99,21 @@ impl Sessions {
     }
 
     pub(super) fn remove(&mut self, hash: KeyHash) {
-        if let Ok(there) = self.table.find_entry(spread(hash), |held| held.hash == hash) {
+        let at = spread(hash);
+        if let Ok(there) = self.tables[table_of(at)].find_entry(at, |held| held.hash == hash) {
             let (gone, _) = there.remove();
             self.forget(&gone);
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
-        self.table.iter()
+        self.tables.iter().flat_map(HashTable::iter)
     }
 
-    /// All, by their hashes.
-    pub(super) fn sorted(&self) -> Vec<Held> {
-        let mut all: Vec<Held> = self.table.iter().copied().collect();
-        all.sort_unstable_by_key(|held| held.hash.get());
+    /// All, by their hashes. The hashes are beside the references, so that sorting reads no session.
+    pub(super) fn sorted(&self) -> Vec<(u64, &Held)> {
+        let mut all: Vec<(u64, &Held)> = self.iter().map(|held| (held.hash.get(), held)).collect();
+        all.sort_unstable_by_key(|(hash, _)| *hash);
         all
     }
 }
