@@ -40,7 +40,7 @@ tables: ## measure build, lookup, update, reshape, exact table: docs/measured.md
 		--format linear --batch 1,32,64,1024,65536 --page tables $(ARGS)
 
 scale: ## build up to a billion keys in partitions, and a cluster of 64 nodes: docs/scale.md (ARGS="--keys 100M")
-	@scripts/bench.sh scale cluster-scale --page scale $(ARGS)
+	@scripts/bench.sh cluster-scale scale --page scale $(ARGS)
 
 control-figures: ## measure the control plane: docs/measured.md
 	@scripts/bench.sh control --page control $(ARGS)
