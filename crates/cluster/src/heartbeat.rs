@@ -17,7 +17,7 @@ const OVERDUE: Duration = Duration::from_millis(250);
 const ENDURANCE: Duration = Duration::from_secs(5);
 
 /// Time between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The beats of a node.
 #[derive(Debug, Default)]
