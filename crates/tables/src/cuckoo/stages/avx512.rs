@@ -99,7 +99,8 @@ pub(super) fn find_slots<const K: usize, const V: usize>(
         }
         let mut several = in_first & in_second | has_two(first) | has_two(second);
         while several != 0 {
-            view.prefetch_second(group.places(number * LANES + several.trailing_zeros() as usize));
+            let places = group.places(number * LANES + several.trailing_zeros() as usize);
+            view.prefetch_first_of(places, view.candidates(places).without_lowest());
             several &= several - 1;
         }
     }

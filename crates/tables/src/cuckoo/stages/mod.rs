@@ -7,7 +7,7 @@
 mod avx512;
 
 use super::store::{KeyBuckets, StoreView};
-use super::tags::{self, Tag};
+use super::tags::{self, SlotMask, Tag};
 use scalebricks_types::KeyHash;
 
 /// Number of keys that a stage does before the next stage begins, and so between prefetching a key's memory and
@@ -83,18 +83,17 @@ impl<const K: usize, const V: usize> StoreView<'_, K, V> {
             } else {
                 let slot = places.slot(candidates.lowest()).number();
                 self.prefetch_entry(slot);
-                self.prefetch_second(places);
+                self.prefetch_first_of(places, candidates.without_lowest());
                 slot as u32 // there are fewer, see `MAX_BUCKETS`
             };
         }
     }
 
-    /// Prefetches the entry of the second slot with the key's tag, if there is one.
+    /// Prefetches the entry of the first of these slots, if there is one.
     #[inline(always)]
-    fn prefetch_second(self, places: KeyBuckets) {
-        let others = self.candidates(places).without_lowest();
-        if !others.none() {
-            self.prefetch_entry(places.slot(others.lowest()).number());
+    fn prefetch_first_of(self, places: KeyBuckets, slots: SlotMask) {
+        if !slots.none() {
+            self.prefetch_entry(places.slot(slots.lowest()).number());
         }
     }
 }
