@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod measuring;
+
+use measuring::{mix, spread};
 use scalebricks_tables::{othello, setsep};
 use scalebricks_types::{KeyHash, PartitionCount, PartitionId};
 use std::error::Error;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,36 +23,8 @@ const VALUE_BITS: u8 = 2;
 const BATCHES: [usize; 4] = [32, 64, 256, 1024];
 
 fn main() -> ExitCode {
-    let number = |at: usize, default: u64| match std::env::args().nth(at) {
-        Some(text) => text.parse().map_err(|_| format!("not a number: {text}")),
-        None => Ok(default),
-    };
-    let outcome = number(1, 1_000_000).and_then(|keys| Ok((keys, number(2, 5)?)));
-    let outcome = outcome
-        .map_err(Box::<dyn Error>::from)
-        .and_then(|(keys, runs)| Ok([setsep(keys, runs)?, othello(keys, runs)?].concat()));
-    let (text, code) = match outcome {
-        Ok(text) => (text, ExitCode::SUCCESS),
-        Err(error) => (format!("{error}\n"), ExitCode::FAILURE),
-    };
-    // A closed pipe is no failure of the work.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    code
+    measuring::run(|keys, runs| Ok([setsep(keys, runs)?, othello(keys, runs)?].concat()))
 }
-
-/// A hash without pattern, different for every number.
-const fn mix(number: u64) -> u64 {
-    let z = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z ^ (z >> 27)
-}
-
-/// The lowest, the median and the highest.
-fn spread(mut figures: Vec<f64>) -> [f64; 3] {
-    figures.sort_by(f64::total_cmp);
-    [figures[0], figures[figures.len() / 2], figures[figures.len() - 1]]
-}
-
 /// The measurement of one structure: its modules and types are named alike. `$begin` converts half of a table.
 macro_rules! measure {
     ($name:ident, $value:ty, $control:ident, $table:ident, $reader:ident, $builder:ident, $begin:expr) => {
@@ -74,7 +48,7 @@ macro_rules! measure {
             let mut text = String::new();
             for batch in BATCHES {
                 let mut rates = [Vec::new(), Vec::new()];
-                for _ in 0..runs.max(1) {
+                for _ in 0..runs {
                     for (reader, rates) in readers.iter_mut().zip(&mut rates) {
                         let start = Instant::now();
                         for (hashes, found) in hashes.chunks(batch).zip(found.chunks_mut(batch)) {
