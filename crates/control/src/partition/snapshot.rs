@@ -26,8 +26,8 @@ const OTHERS_BYTES: usize = 64 << 10;
 /// A key with its session and the position of its last change.
 type Entry = (FlowKey, Session, Position);
 
-/// The contents of a snapshot. Sessions are written from the partition: a copy of millions takes long, and the owner does nothing
-/// else meanwhile.
+/// The contents of a snapshot. It is encoded from the sessions in the partition, not from a copy: the owner does nothing else
+/// meanwhile.
 #[derive(BorshSerialize, BorshDeserialize)]
 struct Contents<S = Vec<Entry>> {
     id: PartitionId,

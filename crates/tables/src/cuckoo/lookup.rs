@@ -25,16 +25,15 @@ impl<const K: usize, const V: usize> Store<K, V> {
         let n = keys.len().min(hashes.len()).min(found.len());
         let (keys, hashes, found) = (&keys[..n], &hashes[..n], &mut found[..n]);
         let view = self.view();
-        let mut missed;
         let seen = self.versions.begin();
-        if n <= GROUP {
+        let mut missed = if n <= GROUP {
             let mut group = Group::new();
             view.find_buckets(hashes, &mut group);
             view.find_slots(n, &mut group);
-            missed = self.read_slots(&group.slots, keys, hashes, found);
+            self.read_slots(&group.slots, keys, hashes, found)
         } else {
-            missed = self.get_groups(keys, hashes, found);
-        }
+            self.get_groups(keys, hashes, found)
+        };
         Versions::end_of_reads();
         if self.versions.quiet(seen) {
             return missed;
@@ -49,7 +48,8 @@ impl<const K: usize, const V: usize> Store<K, V> {
         missed
     }
 
-    /// The three stages for several groups.
+    /// The three stages for several groups, in turns: the third for one group, the second for the next, the first for the one
+    /// after.
     #[inline]
     fn get_groups(&self, keys: &[[u64; K]], hashes: &[KeyHash], found: &mut [Option<[u64; V]>]) -> bool {
         let (view, n, mut missed) = (self.view(), hashes.len(), false);
