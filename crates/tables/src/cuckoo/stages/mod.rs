@@ -127,14 +127,19 @@ mod tests {
     #[test]
     fn vectors_find_what_the_definition_finds() {
         let (mut none, mut several) = (0, 0);
-        for buckets in [2, 3, 64, 1000, (1 << 16) + 1] {
+        let sizes: &[usize] = if cfg!(miri) { &[3] } else { &[2, 3, 64, 1000, (1 << 16) + 1] };
+        for &buckets in sizes {
             let store = store(buckets);
             let view = store.view();
             let mut plain = view;
             plain.isa = AvailableIsa::new(Isa::Portable);
             let hashes = hashes(view, 3 * GROUP);
-            for keys in 0..=GROUP {
-                for hashes in hashes.windows(keys.max(1)).step_by(7).map(|part| &part[..keys]) {
+            for keys in (0..=GROUP).step_by(if cfg!(miri) { GROUP / 2 } else { 1 }) {
+                for hashes in hashes
+                    .windows(keys.max(1))
+                    .step_by(if cfg!(miri) { GROUP } else { 7 })
+                    .map(|part| &part[..keys])
+                {
                     let [mut fast, mut slow] = [Group::new(), Group::new()];
                     for (view, group) in [(view, &mut fast), (plain, &mut slow)] {
                         view.find_buckets(hashes, group);
@@ -152,6 +157,9 @@ mod tests {
                 }
             }
         }
-        assert!(none > 1000 && several > 1000, "{none} without, {several} with several slots");
+        assert!(
+            cfg!(miri) || (none > 1000 && several > 1000),
+            "{none} without, {several} with several slots"
+        );
     }
 }
