@@ -59,9 +59,10 @@ impl Report {
         let features = [("peers", cfg!(feature = "peers")), ("dpdk", cfg!(feature = "dpdk"))];
         Self {
             machine: format!(
-                "{}, {}{}",
+                "{}, {}, {}{}",
                 machine::description(),
                 native::compiled_for(),
+                native::prefetching(),
                 if is_timed_by_cpu { ", single threads by CPU time" } else { "" }
             ),
             cpu_name: processor.name(),

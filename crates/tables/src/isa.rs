@@ -4,6 +4,8 @@
 //! bits. A form that this processor does not support is not offered: [`Isa::available`] does not list it, and
 //! no kernel can be made with it.
 
+use std::sync::LazyLock;
+
 /// A level of instruction sets. Each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
@@ -86,6 +88,35 @@ impl std::fmt::Display for Isa {
     }
 }
 
+/// Whether this processor hides the latency of the cache that its cores share by itself, by starting the loads of later
+/// keys early. Lookups of many keys then prefetch only in tables that are larger than that cache.
+///
+/// It is true of AMD's family 26 (Zen 5), where it was measured, and taken to be false of all others. Source:
+/// `docs/adr/0058-prefetch-by-processor.md`.
+#[inline]
+pub fn hides_cache_latency() -> bool {
+    static HIDES: LazyLock<bool> = LazyLock::new(|| amd_family() == Some(26));
+    *HIDES
+}
+
+/// The family of a processor made by AMD.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn amd_family() -> Option<u32> {
+    use std::arch::x86_64::__cpuid;
+    #[allow(unsafe_code, unused_unsafe, reason = "a safe function since Rust 1.94")]
+    // SAFETY: every x86-64 processor has this instruction, and leaves 0 and 1.
+    let [vendor, version] = unsafe { [__cpuid(0), __cpuid(1)] };
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+    // The family is the sum of two fields if the first is full.
+    let (base, extended) = (version.eax >> 8 & 0xF, version.eax >> 20 & 0xFF);
+    (name.as_flattened() == b"AuthenticAMD").then_some(base + if base == 0xF { extended } else { 0 })
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+const fn amd_family() -> Option<u32> {
+    None
+}
+
 /// An [`Isa`] that was detected on this processor. Its existence makes it sound to call a kernel's fast form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AvailableIsa(Isa);
@@ -131,6 +162,19 @@ mod tests {
     fn kernels_are_compared_on_all_levels_of_this_processor() {
         assert_eq!(compared(), Isa::available().collect::<Vec<_>>());
         assert!(!is_avx512_required() || Isa::best() >= Isa::Avx512);
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg_attr(miri, ignore = "the interpreter has no processor")]
+    fn the_family_is_the_one_that_the_kernel_tells() {
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let field = |name: &str| {
+            let mut fields = info.lines().filter_map(|line| line.split_once(':'));
+            fields.find(|(found, _)| found.trim() == name).unwrap().1.trim().to_owned()
+        };
+        let family = field("cpu family").parse().unwrap();
+        assert_eq!(amd_family(), (field("vendor_id") == "AuthenticAMD").then_some(family));
     }
 
     #[test]

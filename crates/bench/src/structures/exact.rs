@@ -71,7 +71,8 @@ impl Table for Cuckoo {
 
     fn lookup(&self, mode: LookupMode, Queries { hashes, .. }: Queries<'_>, answers: &mut [u8]) {
         if mode == LookupMode::Loop {
-            return look_up_each(hashes, hashes, answers, |key, hash| self.get(&[key.get()], hash));
+            let mut reader = self.reader();
+            return look_up_each(hashes, hashes, answers, |key, hash| reader.get(&[key.get()], hash));
         }
         let mut keys = Vec::new();
         let ask = |_: &[KeyHash], hashes: &[KeyHash], values: &mut [_]| {

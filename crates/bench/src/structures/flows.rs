@@ -155,7 +155,8 @@ impl Table for FlowTable {
 
     fn lookup(&self, mode: LookupMode, queries: Queries<'_>, answers: &mut [u8]) {
         if mode == LookupMode::Loop {
-            return look_up_each(queries.words, queries.hashes, answers, |key, hash| self.0.get(key, hash));
+            let mut reader = self.0.reader();
+            return look_up_each(queries.words, queries.hashes, answers, |key, hash| reader.get(key, hash));
         }
         let ask = |words: &[_], hashes: &[_], values: &mut [_]| self.0.get_batch(words, hashes, values);
         in_batches(mode, (queries.words, queries.hashes), answers, None, ask, exact);

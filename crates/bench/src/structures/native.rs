@@ -4,6 +4,8 @@
 //! use, so they perform best only in a binary compiled for this processor (`-C target-cpu=native`, as in
 //! `scripts/bench.sh`).
 
+use scalebricks_tables::isa::hides_cache_latency;
+
 /// Relevant instruction sets: name, whether the compiler could use them, and whether the processor has them.
 #[cfg(target_arch = "x86_64")]
 fn instructions() -> [(&'static str, bool, bool); 8] {
@@ -37,6 +39,15 @@ pub fn compiled_for() -> String {
         (true, used) => format!("compiled for this processor ({})", used.join(", ")),
         (false, []) => "compiled for any processor".to_owned(),
         (false, used) => format!("compiled for another processor ({})", used.join(", ")),
+    }
+}
+
+/// In which tables long lookups prefetch on this processor, in words.
+pub fn prefetching() -> &'static str {
+    if hides_cache_latency() {
+        "lookups prefetch in tables of 16 MiB and more"
+    } else {
+        "lookups prefetch in tables larger than a private cache"
     }
 }
 

@@ -146,7 +146,7 @@ pub(super) fn look_up_each<K, const V: usize>(
     keys: &[K],
     hashes: &[KeyHash],
     answers: &mut [u8],
-    get: impl Fn(&K, KeyHash) -> Option<[u64; V]>,
+    mut get: impl FnMut(&K, KeyHash) -> Option<[u64; V]>,
 ) {
     for ((key, &hash), answer) in keys.iter().zip(hashes).zip(answers) {
         *answer = exact(get(key, hash));

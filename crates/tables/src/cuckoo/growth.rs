@@ -111,18 +111,13 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
     }
 
     /// Moves all keys to a table of at least `slots` slots (which may be fewer than now) while readers
-    /// continue: [`Self::grow_begin`], and [`Self::grow_step`] until complete. Then waits for the last batch
-    /// of a reader on the old table and frees the table, so that a reader never frees the memory.
+    /// continue: [`Self::grow_begin`], and [`Self::grow_step`] until complete, which also says when the old table is freed.
     ///
     /// # Errors
     /// [`FibError::Full`] if `slots` is less than the number of keys; the table is then unchanged.
     pub fn grow(&mut self, slots: usize) -> Result<(), FibError> {
         self.grow_begin(slots)?;
-        self.grow_step(usize::MAX)?;
-        while !self.free_retired() {
-            std::thread::yield_now();
-        }
-        Ok(())
+        self.grow_step(usize::MAX).map(|_| ())
     }
 
     /// Called after a key was added to a table that grows automatically. Begins to grow if the table now
@@ -165,11 +160,10 @@ impl<const K: usize, const V: usize, H: HashWords<K>> Writer<'_, K, V, H> {
         self.free_retired();
     }
 
-    /// Frees the lists that no reader holds any more. Returns whether all were freed.
-    pub(super) fn free_retired(&mut self) -> bool {
+    /// Frees the lists that no reader holds any more. So a reader never frees one.
+    pub(super) fn free_retired(&mut self) {
         // `swap` has turned every reader's borrow into a counted reference, and no new ones are made.
         self.state.retired.retain(|stores| Arc::strong_count(stores) > 1);
-        self.state.retired.is_empty()
     }
 
     /// Moves the keys of one bucket of the oldest store to the newest, then clears the bucket in one step.

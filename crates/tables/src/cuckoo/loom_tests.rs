@@ -21,16 +21,25 @@ fn hash(key: u64) -> KeyHash {
     ModelHasher.hash_words(&[key])
 }
 
-/// Runs `write` concurrently with a reader that looks key 7 up once, alone or in a batch. The result must be
-/// one of these.
+/// The ways to look a key up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Way {
+    Single,
+    Reader,
+    Batch,
+}
+
+const WAYS: [Way; 3] = [Way::Single, Way::Reader, Way::Batch];
+
+/// Runs `write` concurrently with a reader that looks key 7 up once. The result must be one of these.
 fn beside_a_reader(
-    in_batch: bool,
+    way: Way,
     keys: &'static [u64],
     allowed: &'static [Option<u64>],
     write: impl Fn(&Table) + Send + Sync + Copy + 'static,
 ) {
     // A disturbed batch continues with single lookups, so it has many steps.
-    check(if in_batch { 1 } else { 2 }, move || {
+    check(if way == Way::Batch { 1 } else { 2 }, move || {
         let table = Arc::new(Table::new(8, 1, ModelHasher));
         for &key in keys {
             table.insert(&[key], hash(key), &[key * 10]).unwrap();
@@ -39,10 +48,10 @@ fn beside_a_reader(
             let table = Arc::clone(&table);
             thread::spawn(move || {
                 let mut found = [None];
-                if in_batch {
-                    table.get_batch(&[[7]], &[hash(7)], &mut found);
-                } else {
-                    found[0] = table.get(&[7], hash(7));
+                match way {
+                    Way::Single => found[0] = table.get(&[7], hash(7)),
+                    Way::Reader => found[0] = table.reader().get(&[7], hash(7)),
+                    Way::Batch => table.get_batch(&[[7]], &[hash(7)], &mut found),
                 }
                 let found = found[0].map(|[value]| value);
                 assert!(allowed.contains(&found), "{found:?}");
@@ -66,18 +75,18 @@ fn displace(table: &Table) {
 
 #[test]
 fn loom_a_displaced_key_is_found_whole() {
-    beside_a_reader(false, &[7], &[Some(70)], displace);
+    beside_a_reader(Way::Single, &[7], &[Some(70)], displace);
 }
 
 #[test]
 fn loom_a_displaced_key_is_found_whole_in_a_batch() {
-    beside_a_reader(true, &[7], &[Some(70)], displace);
+    beside_a_reader(Way::Batch, &[7], &[Some(70)], displace);
 }
 
 #[test]
 fn loom_a_changed_key_has_the_old_value_or_the_new() {
-    for in_batch in [false, true] {
-        beside_a_reader(in_batch, &[7], &[Some(70), Some(71), None], |table| {
+    for way in WAYS {
+        beside_a_reader(way, &[7], &[Some(70), Some(71), None], |table| {
             table.update(&[7], hash(7), &[71]).unwrap();
             table.remove(&[7], hash(7)).unwrap();
             table.insert(&[8], hash(8), &[80]).unwrap();
@@ -87,11 +96,35 @@ fn loom_a_changed_key_has_the_old_value_or_the_new() {
 
 #[test]
 fn loom_a_key_is_found_while_the_table_grows() {
-    for in_batch in [false, true] {
-        beside_a_reader(in_batch, &[7], &[Some(70)], |table| {
+    for way in WAYS {
+        beside_a_reader(way, &[7], &[Some(70)], |table| {
             let mut writer = table.write();
             writer.grow_begin(12).unwrap();
             assert!(writer.grow_step(usize::MAX).unwrap());
         });
     }
+}
+
+/// A reader that was made before the table grew finds a key that was inserted since then.
+#[test]
+fn loom_a_reader_from_before_the_growth_finds_what_came_after() {
+    check(2, || {
+        let table = Arc::new(Table::new(8, 1, ModelHasher));
+        table.insert(&[7], hash(7), &[70]).unwrap();
+        let inserted = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+        let reader = {
+            let (table, inserted) = (Arc::clone(&table), Arc::clone(&inserted));
+            thread::spawn(move || {
+                let mut reader = table.reader();
+                assert_eq!(reader.get(&[7], hash(7)), Some([70]));
+                let was_inserted = inserted.load(Ordering::Acquire);
+                let found = reader.get(&[8], hash(8));
+                assert!(found == Some([80]) || found.is_none() && !was_inserted, "{found:?}");
+            })
+        };
+        table.grow(12).unwrap();
+        table.insert(&[8], hash(8), &[80]).unwrap();
+        inserted.store(true, Ordering::Release);
+        reader.join().unwrap();
+    });
 }

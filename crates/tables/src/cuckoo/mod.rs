@@ -47,6 +47,7 @@ mod entry;
 mod growth;
 mod lookup;
 mod path_search;
+mod reader;
 mod stages;
 mod store;
 mod stores;
@@ -54,6 +55,7 @@ mod tags;
 mod version;
 mod writer;
 
+pub use reader::Reader;
 pub use writer::{RunError, Writer};
 
 use crate::FibError;
@@ -154,14 +156,13 @@ impl<const K: usize, const V: usize, H: HashWords<K>> CuckooTable<K, V, H> {
     /// The value of a key, or `None` if it is not in the table (an exact answer). The all-zero key is never
     /// in the table.
     ///
-    /// Cost: the [lines](self#memory-and-cost) of one lookup, one after the other; for many keys use
-    /// [`Self::get_batch`].
+    /// Cost: the [lines](self#memory-and-cost) of one lookup, one after the other, and two atomic exchanges. For many
+    /// keys use [`Self::get_batch`], or [`Self::reader`] if they come one by one.
     #[inline]
     pub fn get(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
-            let stores = self.current.load();
-            let found = stores.all().find_map(|store| store.get(key, store.places(hash)));
+            let found = self.current.load().get(key, hash);
             if found.is_some() || self.generation.load(Ordering::Relaxed) == generation {
                 return found;
             }

@@ -1,6 +1,7 @@
 //! The stores of a table: one, or, while it grows, the old ones and the new one.
 
 use super::store::Store;
+use scalebricks_types::KeyHash;
 use std::sync::Arc;
 
 /// The stores that readers read, oldest first. Keys move only to the newest.
@@ -30,6 +31,16 @@ impl<const K: usize, const V: usize> Stores<K, V> {
     #[inline]
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Store<K, V>>> {
         std::iter::once(&self.oldest).chain(&self.newer)
+    }
+
+    /// The value of a key in the first store that has it.
+    #[inline]
+    pub(super) fn get(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
+        let found = self.oldest.get(key, self.oldest.places(hash));
+        if found.is_some() || !self.growing() {
+            return found;
+        }
+        self.newer.iter().find_map(|store| store.get(key, store.places(hash)))
     }
 
     /// These stores and a new one.

@@ -35,6 +35,7 @@ fn read<const K: usize, const V: usize>(table: &CuckooTable<K, V, TestHasher>, s
     let keys: Vec<[u64; K]> = (0..STAY).map(key).collect();
     let hashes: Vec<KeyHash> = keys.iter().map(hash).collect();
     let mut values = vec![None; keys.len()];
+    let mut reader = table.reader();
     let mut rounds = 0;
     while rounds == 0 || !stop.load(Ordering::Relaxed) {
         table.get_batch(&keys, &hashes, &mut values);
@@ -43,9 +44,11 @@ fn read<const K: usize, const V: usize>(table: &CuckooTable<K, V, TestHasher>, s
         }
         for (key, &hash) in keys.iter().zip(&hashes).step_by(7) {
             assert_whole(key, table.get(key, hash));
+            assert_whole(key, reader.get(key, hash));
         }
         let absent = key::<K>(u64::from(u32::MAX) + rounds);
         assert_eq!(table.get(&absent, hash(&absent)), None, "a key that was never there");
+        assert_eq!(reader.get(&absent, hash(&absent)), None, "a key that was never there");
         rounds += 1;
     }
     rounds

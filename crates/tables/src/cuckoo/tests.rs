@@ -69,6 +69,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 /// Runs the operations on a table and on a plain map; both must agree on every answer.
 fn check<const K: usize, const V: usize>(ops: &[Op]) -> Result<(), TestCaseError> {
     let table = CuckooTable::<K, V, _>::new(24, 3, TestHasher);
+    let mut reader = table.reader();
     let mut plain: HashMap<[u64; K], [u64; V]> = HashMap::new();
     for op in ops {
         match *op {
@@ -98,6 +99,7 @@ fn check<const K: usize, const V: usize>(ops: &[Op]) -> Result<(), TestCaseError
             Op::Get(k) => {
                 let k = key(k);
                 prop_assert_eq!(table.get(&k, hash(&k)), plain.get(&k).copied());
+                prop_assert_eq!(reader.get(&k, hash(&k)), plain.get(&k).copied());
             }
             Op::Batch(ref ks) => {
                 let keys: Vec<[u64; K]> = ks.iter().map(|&k| key(k)).collect();

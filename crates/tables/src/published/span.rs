@@ -14,7 +14,12 @@ pub(crate) fn lines<S: Units>(generation: &Generation<S>) -> usize {
     generation.arena.parts().1.len()
 }
 
-/// Whether the lines of a table are far away: whether it has at least so many, so that they are not in a certain cache.
+/// A table of at least this many lines is mostly in memory, not in the cache that cores share: 16 MiB.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+pub(crate) const MEMORY_LINES: usize = 1 << 18;
+
+/// Whether the lines of a table are so far away that long calls prefetch them: whether it has at least so many. Where the
+/// processor [hides the latency of its shared cache](crate::isa::hides_cache_latency), only memory is far.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
 pub(crate) fn is_far<S: Units>(generation: &Generation<S>, from: usize) -> bool {
@@ -22,5 +27,6 @@ pub(crate) fn is_far<S: Units>(generation: &Generation<S>, from: usize) -> bool 
     if ALL_FAR.get() {
         return true;
     }
-    lines(generation) >= from
+    let nearest = if crate::isa::hides_cache_latency() { MEMORY_LINES } else { 0 };
+    lines(generation) >= from.max(nearest)
 }

@@ -84,8 +84,8 @@ pub(crate) struct Cache<S, P> {
     value: P,
 }
 
-impl<T> Cache<Arc<ArcSwap<T>>, Arc<T>> {
-    pub(crate) fn new(of: Arc<ArcSwap<T>>) -> Self {
+impl<T, S: std::ops::Deref<Target = ArcSwap<T>>> Cache<S, Arc<T>> {
+    pub(crate) fn new(of: S) -> Self {
         let at = of.at.load(Ordering::Acquire);
         Self { at, value: of.numbered(at), of }
     }

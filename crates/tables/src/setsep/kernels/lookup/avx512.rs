@@ -13,8 +13,8 @@
 //!
 //! In a table that fits a private cache (a *near* table), no step prefetches. The processor itself overlaps
 //! the loads of a step of four vectors, because there are so few instructions between them, and prefetches
-//! would only take up room. In a *far* table longer calls are pipelined ([`ahead`]), and in one that is mostly in
-//! memory all calls of two vectors and more ([`pipelined_from`]). A vector with a key of a marked group is rare; its
+//! would only take up room. In a *far* table longer calls are pipelined ([`ahead`]), unless this processor [hides the
+//! latency](crate::isa::hides_cache_latency) of its caches, and in one that is mostly in memory all calls of two vectors and more ([`pipelined_from`]). A vector with a key of a marked group is rare; its
 //! keys are looked up in the fallback one by one.
 //!
 //! [`counting`] computes the parity with an instruction that counts bits, [`folding`] without one.

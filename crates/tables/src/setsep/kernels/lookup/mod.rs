@@ -16,7 +16,7 @@ mod tests;
 
 use crate::isa::Isa;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
-use crate::published::span::is_far;
+use crate::published::span::{MEMORY_LINES, is_far};
 use crate::published::{self, span};
 use crate::setsep::format::Format;
 use crate::setsep::structure::{Generation, Pinned, SetSepStructure};
@@ -56,12 +56,7 @@ const MAX_LINES: usize = 1 << 27;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const FAR_LINES: usize = 1 << 16;
 
-/// A table of at least this many lines is mostly in memory, not in the cache that cores share: 16 MiB.
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-const MEMORY_LINES: usize = 1 << 18;
-
-/// From how many vectors on a call in this table is pipelined, which prefetches. Calls of 64 keys gain 15 % from it in a
-/// table of 24 MiB, and lose 5 % in one of 6 MiB (Zen 5).
+/// From how many vectors on a call in this table is pipelined, which prefetches (`docs/adr/0058-prefetch-by-processor.md`).
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
 fn pipelined_from(pin: Pinned<'_>) -> usize {
