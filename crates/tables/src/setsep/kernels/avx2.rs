@@ -9,18 +9,18 @@ macro_rules! operations {
         $(
             #[target_feature(enable = "avx2")]
             #[inline]
-            pub(super) fn $name($($argument: $type),*) $(-> $result)? $body
+            pub(in crate::setsep::kernels) fn $name($($argument: $type),*) $(-> $result)? $body
         )*
     };
 }
 
 /// Operations on eight words of 32 bits.
-mod narrow {
+pub(super) mod narrow {
     use super::super::super::linear::FINAL_32;
     use super::LANES;
     use std::arch::x86_64::*;
 
-    pub(super) const WIDTH: usize = 8;
+    pub(in crate::setsep::kernels) const WIDTH: usize = 8;
 
     operations! {
         fn zero() -> __m256i { _mm256_setzero_si256() }

@@ -1,9 +1,12 @@
-//! Finds a key in the row of a group. It compares all slots at once and does not branch on the result, which
-//! a branch predictor could not predict.
+//! Finds a key in the row of a group. It compares all slots of the row's lines that have keys, and does not
+//! branch on the result, which a branch predictor could not predict.
 #![allow(unsafe_code, reason = "see SAFETY")]
 
 use super::AvailableIsa;
 use crate::isa::Isa;
+
+/// Slots of a row per cache line; the vectors of all instruction sets divide it.
+const SLOTS_PER_LINE: usize = 64 / size_of::<u64>();
 
 /// Finds hashes in rows with the instruction set it is given.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +21,8 @@ impl Finder {
     /// The first of the row's first `load` slots that holds this hash. A row has at most 64 slots.
     #[inline]
     pub(in crate::setsep) fn find(self, row: &[u64], load: usize, hash: u64) -> Option<usize> {
+        // The lines of a row behind its keys are not fetched ahead, and come from memory in a large table.
+        let row = &row[..load.next_multiple_of(SLOTS_PER_LINE).min(row.len())];
         let found = match self.0.isa() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `AvailableIsa` holds only instruction sets detected on this processor.
