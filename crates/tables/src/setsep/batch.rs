@@ -199,6 +199,9 @@ impl Batch {
 
     /// Solves the waiting groups, and stores each solution where its tag says.
     fn solve(&mut self, solver: &mut Solver, blocks: &ControlBlocks) {
+        if solver.len() == 0 {
+            return; // as for every batch whose groups were solved one by one
+        }
         let words = blocks.layout.group_words;
         solver.drain(|tag, solution| match solution {
             Some(solution) => {
@@ -233,11 +236,13 @@ impl Batch {
     /// Checks that there is room for the groups without a solution: computes the fallback lines that each
     /// touched partition needs.
     pub(super) fn settle(&mut self, blocks: &ControlBlocks) -> Result<(), Full> {
-        let words = blocks.layout.group_words;
-        let marked = blocks.layout.pack(&solver::marked(&blocks.params));
-        self.unsolved.sort_unstable();
-        for &tag in &self.unsolved {
-            self.solutions[tag as usize * words..][..words].copy_from_slice(&marked[..words]);
+        if !self.unsolved.is_empty() {
+            let words = blocks.layout.group_words;
+            let marked = blocks.layout.pack(&solver::marked(&blocks.params));
+            self.unsolved.sort_unstable();
+            for &tag in &self.unsolved {
+                self.solutions[tag as usize * words..][..words].copy_from_slice(&marked[..words]);
+            }
         }
         let mut unsolved = self.unsolved.iter().copied().peekable();
         let needs = &mut self.needs;
