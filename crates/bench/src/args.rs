@@ -15,9 +15,10 @@ use std::path::PathBuf;
 pub const ALL: &str = "all";
 
 /// The benchmarks in the order in which `all` runs them, and `all`.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 19] = [
     "setsep-build",
     "setsep-lookup",
+    "turned-over",
     "setsep-update",
     "othello-update",
     "concise",
@@ -50,6 +51,7 @@ with --quick), with the minimum and maximum beside it. docs/benchmarks.md descri
 
   setsep-build    keys per second when a table is built from keys and values
   setsep-lookup   keys per second, each key looked up once in random order
+  turned-over     the same in tables all of whose values were changed; Othello at SetSep's bytes, and with checksums
   setsep-update   changes, inserts and deletes per second with a concurrent reader, and ten full turnovers
   setsep-space    bits per key, fallback keys, fullest group
   scale           tables of up to a billion keys, built, looked up and changed one partition at a time

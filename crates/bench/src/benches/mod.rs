@@ -9,7 +9,10 @@ pub(crate) mod lpm;
 mod reshape;
 mod scale;
 mod space;
+mod turned_over;
 mod update;
+
+pub use turned_over::{CHECK_BITS, CHECKED, TURNED_OVER};
 
 use crate::bench::Bench;
 use crate::dhash;
@@ -17,9 +20,10 @@ use crate::figures::{self, capacity, concise};
 use crate::router;
 
 /// All benchmarks in the order in which they run.
-pub const ALL: [Bench; 14] = [
+pub const ALL: [Bench; 15] = [
     Bench { name: "setsep-build", run: build::run, draws_itself: false },
     Bench { name: "setsep-lookup", run: lookup::run, draws_itself: false },
+    Bench { name: TURNED_OVER, run: turned_over::run, draws_itself: false },
     Bench { name: "setsep-update", run: update::setsep, draws_itself: false },
     Bench { name: "othello-update", run: update::othello, draws_itself: false },
     Bench { name: "concise", run: concise::run, draws_itself: true },

@@ -1,14 +1,18 @@
 //! Our goals for the tables in one place: rows of `make tables`, as shares of what they should reach.
 
 use super::tables::OWNER_ALONE;
+use crate::benches::{CHECK_BITS, CHECKED, TURNED_OVER};
 use crate::limit;
-use crate::row::{Metric, Row};
+use crate::row::{Case, Metric, Row};
 use crate::table::figure;
 use scalebricks_console::quantity::short_count;
 use scalebricks_report::exhibit::PageTable;
 
 /// Value bits of the goals: a cluster of four nodes.
 const VALUE_BITS: u8 = 2;
+
+/// Tables whose bytes differ by less than this are as large.
+const EQUAL_PERCENT: u64 = 3;
 
 /// Goals for updates are for tables of at least this many keys.
 const LARGE: u64 = 16_000_000;
@@ -19,6 +23,7 @@ struct Chosen {
     bench: &'static str,
     structures: &'static [&'static str],
     format: Option<&'static str>,
+    value_bits: u8,
     metric: Metric,
     batch: Option<usize>,
     /// What their variant ends with.
@@ -30,6 +35,8 @@ enum Measured {
     Row(Chosen),
     /// The ratio of two medians.
     Ratio(Chosen, Chosen),
+    /// The same for tables of equal bytes, of which the first has fewer keys.
+    AtEqualBytes(Chosen, Chosen),
 }
 
 enum Bound {
@@ -51,6 +58,7 @@ impl Chosen {
             bench: "setsep-lookup",
             structures,
             format: None,
+            value_bits: VALUE_BITS,
             metric: Metric::LookupRate,
             batch: Some(batch),
             variant: "",
@@ -69,6 +77,11 @@ impl Chosen {
         Self { format: Some("sharded"), ..Self::lookups(&["othello"], batch) }
     }
 
+    /// Instead of a fresh table, one all of whose values were changed.
+    const fn turned_over(self) -> Self {
+        Self { bench: TURNED_OVER, variant: "batched", ..self }
+    }
+
     const fn shares(self) -> Self {
         Self { metric: Metric::ShareOfLimit, ..self }
     }
@@ -79,10 +92,22 @@ impl Chosen {
 
     /// The fastest row of tables with this many keys.
     fn of(self, rows: &[Row], keys: u64) -> Option<&Row> {
+        self.fastest(rows, |case| case.keys == keys)
+    }
+
+    /// The fastest row of tables with about this many bytes.
+    fn of_bytes(self, rows: &[Row], bytes: u64) -> Option<&Row> {
+        self.fastest(rows, |case| {
+            case.table_bytes.is_some_and(|of| of.abs_diff(bytes) * 100 < bytes * EQUAL_PERCENT)
+        })
+    }
+
+    fn fastest(self, rows: &[Row], is_size: impl Fn(&Case) -> bool) -> Option<&Row> {
         let found = rows.iter().filter(|row| {
             let case = &row.case;
-            let is_width = case.bench == "fib" || case.value_bits == Some(VALUE_BITS);
-            (case.bench, row.metric, case.keys, case.batch) == (self.bench, self.metric, keys, self.batch)
+            let is_width = case.bench == "fib" || case.value_bits == Some(self.value_bits);
+            (case.bench, row.metric, case.batch) == (self.bench, self.metric, self.batch)
+                && is_size(case)
                 && self.structures.contains(&case.structure.as_str())
                 && (self.format.is_none() || case.format == self.format)
                 && (case.threads.unwrap_or(1) == 1 && is_width && !limit::is_limit(case))
@@ -93,7 +118,7 @@ impl Chosen {
     }
 }
 
-const GOALS: [Goal; 15] = [
+const GOALS: [Goal; 19] = [
     for_all(
         "lookup, SetSep, share of the machine's limit, 64 a call",
         Measured::Row(Chosen::setsep(64).shares()),
@@ -108,6 +133,29 @@ const GOALS: [Goal; 15] = [
         "lookup, Othello over SetSep of as many keys, 64 a call",
         Measured::Ratio(Chosen::othello(64), Chosen::setsep(64)),
         0.9,
+    ),
+    for_all(
+        "lookup, SetSep turned over, share of the machine's limit, 64 a call",
+        Measured::Row(Chosen::setsep(64).turned_over().shares()),
+        0.6,
+    ),
+    for_all(
+        "lookup, Othello turned over, share of the machine's limit, 64 a call",
+        Measured::Row(Chosen::othello(64).turned_over().shares()),
+        0.6,
+    ),
+    for_all(
+        "lookup, Othello over SetSep of as many bytes and those keys, both turned over, 64 a call",
+        Measured::AtEqualBytes(Chosen::othello(64).turned_over(), Chosen::setsep(64).turned_over()),
+        0.9,
+    ),
+    for_all(
+        "lookup, Othello with checksums of 8 bits over Othello with 8 value bits more, 64 a call",
+        Measured::Ratio(
+            Chosen { variant: CHECKED, ..Chosen::othello(64).turned_over() },
+            Chosen { value_bits: VALUE_BITS + CHECK_BITS, ..Chosen::othello(64).turned_over() },
+        ),
+        0.8,
     ),
     for_all(
         "lookup, exact table, share of the machine's limit, 64 a call",
@@ -189,14 +237,15 @@ const fn for_large(what: &'static str, chosen: Chosen, least: f64) -> Goal {
 impl Goal {
     /// The bound, the median, and whether it keeps the bound, for tables with this many keys.
     fn row(&self, rows: &[Row], keys: u64) -> Option<[String; 4]> {
-        let (median, text): (f64, Box<dyn Fn(f64) -> String>) = match self.measured {
+        let (median, text): Figure<'_> = match self.measured {
             Measured::Row(chosen) => {
                 let row = chosen.of(rows, keys)?;
                 (row.median, Box::new(|value| figure(row, value)))
             }
-            Measured::Ratio(ours, theirs) => {
-                let ratio = ours.of(rows, keys)?.median / theirs.of(rows, keys)?.median;
-                (ratio, Box::new(|value| format!("{value:.2}")))
+            Measured::Ratio(ours, theirs) => ratio(ours.of(rows, keys)?, theirs.of(rows, keys)?),
+            Measured::AtEqualBytes(ours, theirs) => {
+                let theirs = theirs.of(rows, keys)?;
+                ratio(ours.of_bytes(rows, theirs.case.table_bytes?)?, theirs)
             }
         };
         let (bound, is_kept, sign) = match self.bound {
@@ -209,10 +258,20 @@ impl Goal {
     }
 }
 
+/// A number, and how it is shown.
+type Figure<'r> = (f64, Box<dyn Fn(f64) -> String + 'r>);
+
+/// The ratio of two medians.
+fn ratio<'r>(ours: &Row, theirs: &Row) -> Figure<'r> {
+    (ours.median / theirs.median, Box::new(|value| format!("{value:.2}")))
+}
+
 /// The goals that these rows can be compared with. Empty if there is none.
 pub fn goals(rows: &[Row]) -> PageTable {
     let mut sheet = PageTable::new("goals", &["", "goal", "measured", "reached"]).side_by_side(2);
-    let mut sizes: Vec<u64> = rows.iter().map(|row| row.case.keys).collect();
+    // Tables of as many bytes as others have numbers of keys that no goal names.
+    let named = rows.iter().filter(|row| row.case.bench != TURNED_OVER || row.case.structure == "setsep");
+    let mut sizes: Vec<u64> = named.map(|row| row.case.keys).collect();
     sizes.sort_unstable();
     sizes.dedup();
     for goal in &GOALS {
@@ -226,7 +285,6 @@ pub fn goals(rows: &[Row]) -> PageTable {
 mod tests {
     use super::super::tables::tests::row;
     use super::*;
-    use crate::row::Case;
 
     /// A row of the exact table or of Othello, whose cases say more.
     fn other(
@@ -296,6 +354,27 @@ mod tests {
         ];
         assert_eq!(told, want);
         assert!(goals(&[]).rows.is_empty());
+    }
+
+    #[test]
+    fn tables_are_compared_at_equal_bytes_and_with_checksums() {
+        let table = |of: (&str, &'static str, &str), keys, value_bits, bytes, rate| {
+            let (structure, format, variant) = of;
+            let mut row =
+                other(TURNED_OVER, (structure, Some(format), variant), Some(64), Metric::LookupRate, rate);
+            row.case = Case { keys, value_bits: Some(value_bits), table_bytes: Some(bytes), ..row.case };
+            row
+        };
+        let rows = [
+            table(("setsep", "linear", "avx2, batched"), 100, 2, 1000, 8e8),
+            table(("othello", "sharded", "avx2, batched"), 100, 2, 1500, 4e8),
+            table(("othello", "sharded", "avx2, batched"), 66, 2, 990, 6e8),
+            table(("othello", "sharded", "avx2, batched"), 100, 10, 7000, 3e8),
+            table(("othello", "sharded", "avx2, checked"), 100, 2, 7000, 2.4e8),
+        ];
+        let reached: Vec<[String; 2]> =
+            goals(&rows).rows.iter().map(|row| [row[2].clone(), row[3].clone()]).collect();
+        assert_eq!(reached, [["0.75", "0.83 of it"], ["0.80", "yes"]].map(|row| row.map(str::to_owned)));
     }
 
     #[test]

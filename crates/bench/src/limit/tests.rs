@@ -18,6 +18,7 @@ fn rows_of(name: &str) -> Vec<Row> {
 fn lookups_of_ours_have_a_share_of_a_limit() {
     for (bench, ours) in [
         ("setsep-lookup", &["setsep", "othello", "full-copy", "cuckoo"][..]),
+        ("turned-over", &["setsep", "othello"]),
         ("fib", &["cuckoo"]),
         ("choice", &["setsep", "othello", "full-copy"]),
     ] {

@@ -300,6 +300,37 @@ pub fn entries<C: Compact>(set: &KeySet) -> Vec<(KeyHash, C::Value)> {
     set.hashes.iter().zip(&set.values).map(|(&hash, &value)| (hash, value.into())).collect()
 }
 
+/// Changes per batch when a table is turned over.
+const TURNED_AT_ONCE: usize = 64;
+
+/// Batches of these changes between two checks for an interrupt.
+const BATCHES_PER_CHECK: usize = 1024;
+
+/// A table with the values of `set`, each of which was another one and was changed, in the order of the queries. Each
+/// block or range was replaced many times, so they no longer lie in order.
+///
+/// # Errors
+/// As [`Compact::params`] and [`Compact::change`]; those of `check`.
+pub fn turned_over<C: Compact>(
+    set: &KeySet,
+    make: BuildConfig,
+    check: impl Fn() -> Result<(), BenchError>,
+) -> Result<CompactTable<C>, BenchError> {
+    let builder = C::builder(C::params(set.len() as u64, set.value_bits, make)?, make);
+    let others = set.hashes.iter().zip(&set.values).map(|(&hash, &value)| (hash, (value ^ 1).into()));
+    let mut control = C::build_control(&builder, &others.collect::<Vec<_>>())?;
+    let table = C::export(&control);
+    let changes = set.queries.iter().zip(&set.answers).map(|(&hash, &value)| Op::Update(hash, value.into()));
+    let changes: Vec<Op<C::Value>> = changes.collect();
+    for batches in changes.chunks(TURNED_AT_ONCE * BATCHES_PER_CHECK) {
+        check()?;
+        for batch in batches.chunks(TURNED_AT_ONCE) {
+            C::change(&mut control, Some(&table), batch)?;
+        }
+    }
+    Ok(CompactTable { table, isa: make.isa })
+}
+
 /// The query structure, with the instructions that readers may use.
 pub struct CompactTable<C: Compact> {
     /// The table.

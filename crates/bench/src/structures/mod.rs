@@ -4,6 +4,7 @@
 //! as its authors intend for many keys: in batches or as a prefetching stream if it offers that, otherwise
 //! key by key, where the processor overlaps what it can. [`queries`] has the modes.
 
+mod checked;
 mod compact;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
@@ -17,7 +18,8 @@ pub mod queries;
 #[cfg(feature = "peers")]
 mod sux;
 
-pub use compact::{Compact, CompactTable, Othello, SetSep, entries};
+pub use checked::Checked;
+pub use compact::{Compact, CompactTable, Othello, SetSep, entries, turned_over};
 pub use exact::{Cuckoo, FullCopyTable, Hashed};
 pub use queries::{KeyForm, KeyForms, LookupMode, Queries};
 
