@@ -145,12 +145,12 @@ const GOALS: [Goal; 19] = [
         0.6,
     ),
     for_all(
-        "lookup, Othello over SetSep of as many bytes and those keys, both turned over, 64 a call",
+        "lookup, Othello over SetSep at equal bytes (fewer names), both turned over, 64 a call",
         Measured::AtEqualBytes(Chosen::othello(64).turned_over(), Chosen::setsep(64).turned_over()),
         0.9,
     ),
     for_all(
-        "lookup, Othello with checksums of 8 bits over Othello with 8 value bits more, 64 a call",
+        "lookup, Othello with 8 check bits over one at equal bytes without, 64 a call",
         Measured::Ratio(
             Chosen { variant: CHECKED, ..Chosen::othello(64).turned_over() },
             Chosen { value_bits: VALUE_BITS + CHECK_BITS, ..Chosen::othello(64).turned_over() },

@@ -60,7 +60,7 @@ impl Table for Checked {
                 let found = &mut found[..hashes.len()];
                 reader.check_batch(hashes, found);
                 for (answer, found) in answers.iter_mut().zip(found) {
-                    // Values have at most 8 bits, and none has all ones with fewer.
+                    // All ones are the answer for a name that is not found; no value of fewer than 8 bits equals them.
                     *answer = found.map_or(u8::MAX, |value| value as u8);
                 }
             }
