@@ -16,6 +16,9 @@ const PINGS: u32 = 20;
 /// Octets of a UDP datagram: one packet, also with IPv6 and tunnel headers.
 const UDP_LEN: u32 = 1200;
 
+/// Time that pings may take. They end after five seconds by themselves, but the machine may stall.
+const PING_LIMIT: Duration = Duration::from_secs(120);
+
 /// Time that a file may take.
 const FILE_LIMIT: Duration = Duration::from_secs(120);
 
@@ -108,7 +111,7 @@ impl Ends<'_> {
         for (count, size) in [(PINGS - 5, 56), (5, full)] {
             // With -w, ping continues until `count` requests are answered. Without it, a late answer counts as lost.
             let line = format!("ping {option} -n -c {count} -i 0.02 -w 5 -M do -s {size} -I {from} {to}");
-            let done = Cmd::new(&line).inside(self.client).finish(self.site.interrupt)?;
+            let done = Cmd::new(&line).inside(self.client).limit(PING_LIMIT).finish(self.site.interrupt)?;
             if let Err(why) = check_pings(&done.text(), count) {
                 return Ok(Verdict::new(false, format!("{size} octets: {why} {}", done.stderr)));
             }
