@@ -36,8 +36,8 @@ bench: ## measure the tables and other structures in ten minutes (ARGS="setsep-l
 	@scripts/bench.sh $(ARGS)
 
 tables: ## measure build, lookup, update, reshape, exact table: docs/measured.md, docs/tables.md (ARGS="--runs 7")
-	@scripts/bench.sh setsep-build setsep-lookup turned-over setsep-update othello-update fib --keys 1M,16M --value-bits 2 \
-		--format linear --batch 1,32,64,1024,65536 --page tables $(ARGS)
+	@scripts/bench.sh setsep-build setsep-lookup turned-over setsep-update othello-update fib --keys 1M,16M \
+		--also turned-over=64M,fib=8M --value-bits 2 --format linear --batch 1,32,64,1024,65536 --page tables $(ARGS)
 
 scale: ## build up to a billion keys in partitions: docs/scale.md (ARGS="--keys 100M")
 	@scripts/bench.sh scale --page scale $(ARGS)

@@ -76,6 +76,8 @@ Examples:
       All benchmarks at small sizes: less than ten minutes on two cores.
   scalebricks-bench setsep-lookup --keys 1M,16M --value-bits 2 --batch 1,8,17,32,64,256
       Compare batch sizes.
+  scalebricks-bench turned-over fib --keys 1M,16M --also turned-over=64M,fib=8M
+      Measure each benchmark with one size more.
   scalebricks-bench setsep-build --format paper,linear --threads 1,2 --structure setsep
       Build SetSep in two formats with one and two threads.
   scalebricks-bench setsep-update --keys 16M --svg out
@@ -179,7 +181,10 @@ impl BenchArgs {
     /// # Errors
     /// [`BenchError::Usage`].
     pub fn validate(&self) -> Result<(), BenchError> {
-        let Options { isas, value_bits, structures, .. } = &self.options;
+        let Options { isas, value_bits, structures, also, .. } = &self.options;
+        if let Some((name, _)) = also.iter().find(|(name, _)| name == ALL || !self.wants(name)) {
+            return Err(BenchError::Usage(format!("--also: this command does not run '{name}'")));
+        }
         if let Some(isa) = isas.iter().flatten().find(|isa| !isa.is_available()) {
             let there: Vec<_> = Isa::available().map(Isa::name).collect();
             return Err(BenchError::Usage(format!(

@@ -65,7 +65,8 @@ pub fn run(
     let (mut rows, mut exhibits, mut bars) = (Vec::new(), Exhibits::default(), Vec::new());
     for bench in benches.iter().filter(|bench| args.wants(bench.name)) {
         console.note(&format!("{}: measuring", bench.name));
-        let mut run = BenchRun::new(bench.name, options, console, interrupt);
+        let options = options.of(bench.name);
+        let mut run = BenchRun::new(bench.name, &options, console, interrupt);
         (bench.run)(&mut run)?;
         rejected += run.rejected();
         let (found, shown) = run.finish();

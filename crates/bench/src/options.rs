@@ -39,6 +39,10 @@ pub struct Options {
     #[arg(long, visible_alias = "flows", value_name = "N", value_delimiter = ',', value_parser = count::<MAX_KEYS>)]
     pub keys: Option<Vec<u64>>,
 
+    /// More sizes for single benchmarks, as in turned-over=64M,fib=8M
+    #[arg(long, value_name = "NAME=N", value_delimiter = ',', value_parser = more_keys, requires = "keys")]
+    pub also: Vec<(String, u64)>,
+
     /// Bits per value, 1 to 8, for concise 1 to 16 [default: depends on the benchmark]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=16))]
     pub value_bits: Option<Vec<u8>>,
@@ -137,6 +141,18 @@ impl Options {
         self.keys.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
     }
 
+    /// The options of one benchmark: its keys include those that `--also` adds.
+    pub fn of(&self, bench: &str) -> Self {
+        let more = self.also.iter().filter(|(name, _)| name == bench).map(|&(_, keys)| keys);
+        let mut of = self.clone();
+        if let Some(keys) = &mut of.keys {
+            keys.extend(more);
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        of
+    }
+
     /// The requested value bits, or one of these lists.
     pub fn value_bits(&self, quick: &[u8], full: &[u8]) -> Vec<u8> {
         self.value_bits.clone().unwrap_or_else(|| self.pick(quick, full).to_vec())
@@ -201,6 +217,12 @@ fn count<const MOST: u64>(text: &str) -> Result<u64, QuantityError> {
     quantity::parse(text, 1..=MOST)
 }
 
+/// Parses the name of a benchmark and a number of keys.
+fn more_keys(text: &str) -> Result<(String, u64), String> {
+    let (name, keys) = text.split_once('=').ok_or("not NAME=N, as in fib=8M")?;
+    Ok((name.to_owned(), count::<MAX_KEYS>(keys).map_err(|error| error.to_string())?))
+}
+
 /// Parses a `usize` of at most `MOST`.
 fn size<const MOST: u64>(text: &str) -> Result<usize, QuantityError> {
     count::<MOST>(text).map(|size| size as usize) // at most `MOST`
@@ -216,5 +238,21 @@ pub fn named<T: Copy + 'static>(
             let names: Vec<_> = all.clone().into_iter().map(name).collect();
             format!("unknown name; choose {}", names.join(", "))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_benchmark_measures_its_own_sizes_too() {
+        let also = ["fib=8M", "turned-over=64M", "fib=1M"].map(|text| more_keys(text).unwrap());
+        let options =
+            Options { keys: Some(vec![16_000_000, 1_000_000]), also: also.into(), ..Options::default() };
+        assert_eq!(options.of("fib").keys, Some(vec![1_000_000, 8_000_000, 16_000_000]));
+        assert_eq!(options.of("setsep-build").keys, Some(vec![1_000_000, 16_000_000]));
+        assert!(more_keys("fib").unwrap_err().contains("NAME=N"));
+        assert!(more_keys("fib=0").is_err());
     }
 }

@@ -11,7 +11,7 @@ use crate::rounds::interleave;
 use crate::row::Case;
 use crate::structures::{
     BuildConfig, Checked, Compact, CompactTable, KeyForms, LookupMode, Othello, SetSep, Structure, Table,
-    turned_over,
+    turned_over, without_checks,
 };
 
 /// Its name.
@@ -53,8 +53,15 @@ pub fn run(bench: &mut BenchRun<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A table with its case, and whether its keys are the fewer ones.
-type Asked = (Case, Box<dyn Table>, bool);
+/// A table that is measured.
+struct Asked<'k> {
+    case: Case,
+    table: Box<dyn Table>,
+    /// Its keys.
+    set: &'k KeySet,
+    /// How its batched lookups are named, if not by their kernel alone.
+    name: Option<&'static str>,
+}
 
 /// Measures one table size.
 fn one(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8) -> Result<(), BenchError> {
@@ -69,40 +76,39 @@ fn one(bench: &mut BenchRun<'_>, keys: u64, value_bits: u8) -> Result<(), BenchE
         u128::from(keys) * u128::from(setsep.table_bytes()) / u128::from(othello.table_bytes().max(1));
     let fewer = KeySet::new((as_many_bytes as u64).clamp(1, keys), value_bits); // a small SetSep is mostly spare blocks
     let small = changed::<Othello>(bench, &fewer, make)?;
-    let plain = Checked::plain(&set, value_bits + CHECK_BITS, make)?;
+    let plain = without_checks(&set, value_bits + CHECK_BITS, make)?;
     let checked = Checked::build(&set, value_bits, CHECK_BITS, make)?;
-    let case = |structure: Structure, format, set: &KeySet, bits: u8, table: &dyn Table| {
-        bench
-            .case(structure.name(), set.len() as u64)
-            .format(format)
-            .value_bits(bits)
-            .threads(1)
-            .variant(make.isa.to_string())
-            .table_bytes(table.table_bytes())
-    };
-    let sharded = make.sizing.name();
-    let of_othello =
-        |set: &KeySet, bits, table: &dyn Table| case(Structure::Othello, sharded, set, bits, table);
-    let asked: [Asked; TABLES] = [
-        (case(Structure::SetSep, make.format.name(), &set, value_bits, &setsep), Box::new(setsep), false),
-        (of_othello(&set, value_bits, &othello), Box::new(othello), false),
-        (of_othello(&fewer, value_bits, &small), Box::new(small), true),
-        (of_othello(&set, value_bits + CHECK_BITS, &plain), Box::new(plain), false),
-        (of_othello(&set, value_bits, &checked), Box::new(checked), false),
+    let [linear, sharded] =
+        [(Structure::SetSep, make.format.name()), (Structure::Othello, make.sizing.name())];
+    let asked =
+        |(structure, format): (Structure, &'static str), set, bits: u8, table: Box<dyn Table>| Asked {
+            case: bench
+                .case(structure.name(), KeySet::len(set) as u64)
+                .format(format)
+                .value_bits(bits)
+                .threads(1)
+                .variant(make.isa.to_string())
+                .table_bytes(table.table_bytes()),
+            table,
+            set,
+            name: None,
+        };
+    let tables: [Asked<'_>; TABLES] = [
+        asked(linear, &set, value_bits, Box::new(setsep)),
+        asked(sharded, &set, value_bits, Box::new(othello)),
+        asked(sharded, &fewer, value_bits, Box::new(small)),
+        asked(sharded, &set, value_bits + CHECK_BITS, Box::new(plain)),
+        Asked { name: Some(CHECKED), ..asked(sharded, &set, value_bits, Box::new(checked)) },
     ];
-    let names = [None, None, None, None, Some(CHECKED)];
     drop(busy);
     let forms = KeyForms::default();
-    let limits: Vec<Lookups<'_>> = asked
-        .iter()
-        .map(|(_, table, is_small)| {
-            Lookups::of(table.as_ref(), if *is_small { &fewer } else { &set }, &forms)
-        })
-        .collect();
+    let limits: Vec<Lookups<'_>> =
+        tables.iter().map(|asked| Lookups::of(asked.table.as_ref(), asked.set, &forms)).collect();
     let mut batches = options.batches(&BATCHES);
     batches.retain(|&batch| batch > 1);
-    let turns = asked.iter().zip(&limits).zip(names).flat_map(|(((case, ..), limits), name)| {
-        batches.iter().flat_map(move |&batch| limits.turns(case, name, LookupMode::Batch(batch)))
+    let turns = tables.iter().zip(&limits).flat_map(|(asked, limits)| {
+        let turns = |&batch| limits.turns(&asked.case, asked.name, LookupMode::Batch(batch));
+        batches.iter().flat_map(turns)
     });
     let turns = turns.collect();
     interleave(bench, &mut vec![0; set.len()], turns)

@@ -26,19 +26,19 @@ impl Checked {
         let params = params.with_check_bits(check_bits).of(Othello::NAME)?;
         Ok(Self(table(set, params, make)?))
     }
+}
 
-    /// A table without checksums whose values have `value_bits` bits, of which the set's values use the low ones.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    pub fn plain(
-        set: &KeySet,
-        value_bits: u8,
-        make: BuildConfig,
-    ) -> Result<CompactTable<Othello>, BenchError> {
-        let params = Othello::params(set.len() as u64, value_bits, make)?;
-        Ok(CompactTable { table: table(set, params, make)?, isa: make.isa })
-    }
+/// A table without checksums whose values have `value_bits` bits, of which the set's values use the low ones.
+///
+/// # Errors
+/// [`BenchError::Usage`], [`BenchError::Structure`].
+pub fn without_checks(
+    set: &KeySet,
+    value_bits: u8,
+    make: BuildConfig,
+) -> Result<CompactTable<Othello>, BenchError> {
+    let params = Othello::params(set.len() as u64, value_bits, make)?;
+    Ok(CompactTable { table: table(set, params, make)?, isa: make.isa })
 }
 
 fn table(set: &KeySet, params: Params, make: BuildConfig) -> Result<Arc<othello::Othello>, BenchError> {

@@ -18,7 +18,7 @@ pub mod queries;
 #[cfg(feature = "peers")]
 mod sux;
 
-pub use checked::Checked;
+pub use checked::{Checked, without_checks};
 pub use compact::{Compact, CompactTable, Othello, SetSep, entries, turned_over};
 pub use exact::{Cuckoo, FullCopyTable, Hashed};
 pub use queries::{KeyForm, KeyForms, LookupMode, Queries};

@@ -9,12 +9,19 @@ use scalebricks_types::KeyHash;
 /// and short ones lose time while the stages fill and drain.
 pub(super) const UNIT: usize = 256;
 
+/// Keys per step of [`Store::get_in_steps`].
+const STEP: usize = 8;
+
+/// Steps from the slots of keys to their entries.
+const ENTRY_STEPS: usize = 2;
+
 impl<const K: usize, const V: usize> Store<K, V> {
     /// Looks up the values of up to [`UNIT`] keys. Returns whether one of them may be absent. All slices have
     /// the same length.
     ///
     /// There are three stages per group of [`GROUP`] keys: find the buckets and prefetch their tags; find the slot by its
-    /// tag and prefetch the entry; compare the key and read the value. See [`Self::get_groups`] for more than one group.
+    /// tag and prefetch the entry; compare the key and read the value. See [`Self::get_groups`] for more than one group, and
+    /// [`Self::get_in_steps`] for large tables.
     #[inline]
     pub(super) fn get_unit(
         &self,
@@ -26,7 +33,9 @@ impl<const K: usize, const V: usize> Store<K, V> {
         let (keys, hashes, found) = (&keys[..n], &hashes[..n], &mut found[..n]);
         let view = self.view();
         let seen = self.versions.begin();
-        let mut missed = if n <= GROUP {
+        let mut missed = if view.has_far_tags() {
+            self.get_in_steps(keys, hashes, found)
+        } else if n <= GROUP {
             let mut group = Group::new();
             view.find_buckets(hashes, &mut group);
             view.find_slots(n, &mut group);
@@ -73,11 +82,43 @@ impl<const K: usize, const V: usize> Store<K, V> {
         missed
     }
 
+    /// The three stages for a few keys at a time: the first for eight keys, the second for the eight before, the third for
+    /// those that are two steps further. So the first entries are requested after sixteen keys, and not only after all; while
+    /// memory brings them, the next buckets and slots are found.
+    #[inline]
+    fn get_in_steps(&self, keys: &[[u64; K]], hashes: &[KeyHash], found: &mut [Option<[u64; V]>]) -> bool {
+        let (view, n, mut missed) = (self.view(), hashes.len(), false);
+        let count = n.div_ceil(STEP);
+        let part = |step: usize| step * STEP..n.min((step + 1) * STEP);
+        // Key i is at i modulo the group's size, which is more than the keys between the first stage and the third.
+        const { assert!(GROUP.is_multiple_of(STEP) && (ENTRY_STEPS + 2) * STEP <= GROUP) };
+        let mut group = Group::new();
+        for step in 0..count + 1 + ENTRY_STEPS {
+            if step < count {
+                for key in part(step) {
+                    view.find_bucket(hashes[key], key % GROUP, &mut group);
+                }
+            }
+            if let Some(located) = step.checked_sub(1).filter(|&part| part < count) {
+                for key in part(located) {
+                    view.find_slot(key % GROUP, &mut group);
+                }
+            }
+            if let Some(read) = step.checked_sub(1 + ENTRY_STEPS) {
+                let part = part(read);
+                let slots = &group.slots[part.start % GROUP..];
+                let (keys, hashes) = (&keys[part.clone()], &hashes[part.clone()]);
+                missed |= self.read_slots(slots, keys, hashes, &mut found[part]);
+            }
+        }
+        missed
+    }
+
     /// Reads the values of keys in these slots. Returns whether one of them may be absent.
     #[inline(always)]
     fn read_slots(
         &self,
-        slots: &[u32; GROUP],
+        slots: &[u32],
         keys: &[[u64; K]],
         hashes: &[KeyHash],
         found: &mut [Option<[u64; V]>],
@@ -133,5 +174,31 @@ impl<const K: usize, const V: usize> Store<K, V> {
             }
         }
         missed
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::CuckooTable;
+    use super::super::tests::{TestHasher, hash, key};
+    use super::*;
+
+    #[test]
+    fn steps_find_what_single_lookups_find() {
+        let table = CuckooTable::<2, 2, _>::new(200, 9, TestHasher);
+        let held = if cfg!(miri) { 20 } else { 150 };
+        for k in (0..held).map(key::<2>) {
+            table.insert(&k, hash(&k), &[k[1]; 2]).unwrap();
+        }
+        let store = &table.current.load().oldest;
+        for n in (0..=UNIT as u64).step_by(if cfg!(miri) { 50 } else { 1 }) {
+            let keys: Vec<_> = (0..n).map(|i| key(i * 7 % (2 * held))).collect();
+            let hashes: Vec<_> = keys.iter().map(hash).collect();
+            let mut found = vec![Some([8; 2]); keys.len()];
+            let missed = store.get_in_steps(&keys, &hashes, &mut found);
+            let single: Vec<_> = keys.iter().map(|k| table.get(k, hash(k))).collect();
+            assert_eq!(found, single, "{n} keys");
+            assert_eq!(missed, single.contains(&None), "{n} keys");
+        }
     }
 }

@@ -25,11 +25,15 @@ use std::time::Duration;
 /// strongSwan's daemon.
 const CHARON: &str = "/usr/sbin/charon-systemd";
 
-/// Its userspace ESP.
-const LIBIPSEC: &str = "/usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so";
+/// Where its plugins lie.
+const PLUGINS: &str = "/usr/lib/ipsec/plugins";
+
+/// Its userspace ESP, AES-GCM, and x25519.
+const NEEDED_PLUGINS: [&str; 3] = ["kernel-libipsec", "gcm", "openssl"];
 
 /// The Debian packages.
-const PACKAGES: &str = "charon-systemd strongswan-swanctl libcharon-extra-plugins";
+const PACKAGES: &str =
+    "charon-systemd strongswan-swanctl libcharon-extra-plugins libstrongswan-standard-plugins";
 
 /// MTU of all cables, octets.
 const MTU: u16 = 1_500;
@@ -68,7 +72,11 @@ struct Negotiated {
 /// # Errors
 /// [`LabError`] if not all checks could be made.
 pub fn check(run: &mut ScenarioRun<'_>) -> Result<Option<String>, LabError> {
-    if !Path::new(CHARON).exists() || !Path::new(LIBIPSEC).exists() || !tools::is_there("swanctl") {
+    let has_plugin = |name: &str| Path::new(PLUGINS).join(format!("libstrongswan-{name}.so")).exists();
+    if !Path::new(CHARON).exists()
+        || !tools::is_there("swanctl")
+        || !NEEDED_PLUGINS.into_iter().all(has_plugin)
+    {
         return Ok(Some(format!("no strongSwan (on Debian: apt-get install {PACKAGES})")));
     }
     for suite in SUITES {

@@ -14,6 +14,10 @@ use scalebricks_types::KeyHash;
 /// reading it. At 1 M keys, calls of 64 keys are a fifth slower in groups of 32 on a Zen 5.
 pub(super) const GROUP: usize = 64;
 
+/// Tags of at least this many bytes come from memory. Then entries that are requested sooner save more time than long stages
+/// do: see [`StoreView::has_far_tags`].
+const FAR_TAG_BYTES: usize = 8 << 20;
+
 /// The number of no slot: there are fewer, see [`MAX_BUCKETS`](super::MAX_BUCKETS).
 const ABSENT: u32 = u32::MAX;
 
@@ -44,6 +48,13 @@ impl Group {
 }
 
 impl<const K: usize, const V: usize> StoreView<'_, K, V> {
+    /// Whether lookups step by step are faster than group by group. They are from 8 M keys on with the portable stages on a
+    /// Zen 3, and not at 4 M keys (ADR 57). The vectors were not measured so.
+    #[inline(always)]
+    pub(super) fn has_far_tags(self) -> bool {
+        self.isa.isa() < crate::isa::Isa::Avx512 && size_of_val(self.tags) >= FAR_TAG_BYTES
+    }
+
     /// Finds the buckets and tags of at most [`GROUP`] keys, and prefetches the tags of the buckets.
     #[inline]
     pub(super) fn find_buckets(self, hashes: &[KeyHash], group: &mut Group) {
@@ -56,11 +67,17 @@ impl<const K: usize, const V: usize> StoreView<'_, K, V> {
             done = unsafe { avx512::find_buckets(self, hashes, group) };
         }
         for (key, &hash) in hashes.iter().enumerate().skip(done) {
-            let places = self.places(hash);
-            self.prefetch_tags(places);
-            (group.first[key], group.second[key]) = (places.first, places.second);
-            group.tags[key] = tags::in_all_slots(places.tag);
+            self.find_bucket(hash, key, group);
         }
+    }
+
+    /// The same for one key, which gets this number.
+    #[inline(always)]
+    pub(super) fn find_bucket(self, hash: KeyHash, key: usize, group: &mut Group) {
+        let places = self.places(hash);
+        self.prefetch_tags(places);
+        (group.first[key], group.second[key]) = (places.first, places.second);
+        group.tags[key] = tags::in_all_slots(places.tag);
     }
 
     /// Finds the first slot with the tag of each of the first `keys` keys, whose buckets were found, and prefetches its
@@ -76,17 +93,23 @@ impl<const K: usize, const V: usize> StoreView<'_, K, V> {
             done = unsafe { avx512::find_slots(self, keys, group) };
         }
         for key in done..keys {
-            let places = group.places(key);
-            let candidates = self.candidates(places);
-            group.slots[key] = if candidates.none() {
-                ABSENT
-            } else {
-                let slot = places.slot(candidates.lowest()).number();
-                self.prefetch_entry(slot);
-                self.prefetch_first_of(places, candidates.without_lowest());
-                slot as u32 // there are fewer, see `MAX_BUCKETS`
-            };
+            self.find_slot(key, group);
         }
+    }
+
+    /// The same for one key, by its number.
+    #[inline(always)]
+    pub(super) fn find_slot(self, key: usize, group: &mut Group) {
+        let places = group.places(key);
+        let candidates = self.candidates(places);
+        group.slots[key] = if candidates.none() {
+            ABSENT
+        } else {
+            let slot = places.slot(candidates.lowest()).number();
+            self.prefetch_entry(slot);
+            self.prefetch_first_of(places, candidates.without_lowest());
+            slot as u32 // there are fewer, see `MAX_BUCKETS`
+        };
     }
 
     /// Prefetches the entry of the first of these slots, if there is one.

@@ -25,7 +25,7 @@ const ROWS: usize = 32;
 pub(in crate::setsep) struct Single {
     present: AvailableIsa,
     shape: FieldLayout,
-    key: u32,
+    rows: Rows,
     value_bits: usize,
 }
 
@@ -47,7 +47,7 @@ impl Single {
         fits.then(|| Self {
             present: AvailableIsa::new(isa),
             shape: FieldLayout::of(params),
-            key: Rows::of(params).key() as u32, // rows are made of the low half
+            rows: Rows::of(params),
             value_bits: params.value_bits().into(),
         })
     }
@@ -64,6 +64,12 @@ impl Single {
             let vectors = self.eliminate(&equations, seed)?;
             Some(self.shape.fields(vectors, seed))
         })
+    }
+
+    /// What the low half of a hash is first xored with.
+    #[cfg(target_arch = "x86_64")]
+    const fn key(&self) -> u32 {
+        self.rows.key() as u32
     }
 
     /// The vectors of the equations under a seed, or `None` on a contradiction.

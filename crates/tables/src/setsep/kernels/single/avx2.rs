@@ -54,7 +54,7 @@ fn in_vectors<const VECTORS: usize>(single: &Single, equations: &Equations, seed
     let (keys, values) = (equations.keys.as_chunks::<WIDTH>().0, equations.values.as_chunks::<WIDTH>().0);
     let mut rows = [zero(); VECTORS];
     for (at, rows) in rows.iter_mut().enumerate() {
-        let row = hash(xor(load(&keys[at]), splat(single.key)), multiplier, columns);
+        let row = hash(xor(load(&keys[at]), splat(single.key())), multiplier, columns);
         let first = (at * WIDTH) as u32; // below 32
         let lane = xor(splat(first), load(&[0, 1, 2, 3, 4, 5, 6, 7]));
         let is_key = _mm256_cmpgt_epi32(splat(equations.count as u32), lane); // at most 32

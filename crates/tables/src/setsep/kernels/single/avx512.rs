@@ -38,7 +38,7 @@ pub(super) fn eliminate(single: &Single, equations: &Equations, seed: u32) -> Op
                 _mm512_loadu_si512(values.as_ptr().add(half * 16).cast()),
             )
         };
-        let x = _mm512_mullo_epi32(_mm512_xor_si512(keys, splat(single.key)), multiplier);
+        let x = _mm512_mullo_epi32(_mm512_xor_si512(keys, splat(single.key())), multiplier);
         let x = _mm512_xor_si512(x, _mm512_srli_epi32::<15>(x));
         let row = _mm512_srl_epi32(_mm512_mullo_epi32(x, splat(FINAL_32)), shift);
         _mm512_maskz_or_epi32(present, row, _mm512_sll_epi32(values, up))

@@ -1,17 +1,14 @@
-//! One system of equations on any processor: the definition that the vector forms equal.
+//! One system of equations on any processor.
 
 use super::{Equations, Fields, ROWS, Single};
-use crate::setsep::linear::{FINAL_32, MULTIPLIER_32, SEED_STEP_32};
 
 /// The vectors of the equations under a seed, or `None` on a contradiction.
 pub(super) fn eliminate(single: &Single, equations: &Equations, seed: u32) -> Option<Fields> {
     let columns = single.shape.columns;
-    let multiplier = MULTIPLIER_32.wrapping_add(seed.wrapping_mul(SEED_STEP_32));
     let mut rows = [0; ROWS];
     let of = equations.keys.iter().zip(&equations.values).take(equations.count);
     for (row, (&key, &value)) in rows.iter_mut().zip(of) {
-        let x = (key ^ single.key).wrapping_mul(multiplier);
-        *row = (x ^ x >> 15).wrapping_mul(FINAL_32) >> (u32::BITS - columns) | value << columns;
+        *row = single.rows.row(key.into(), seed) as u32 | value << columns; // a row has fewer than 32 bits
     }
     let rows = &mut rows[..equations.count];
     for at in 0..rows.len() {
