@@ -50,7 +50,7 @@ impl<const K: usize, const V: usize> Store<K, V> {
         for ((key, &hash), found) in keys.iter().zip(hashes).zip(found) {
             let places = view.places(hash);
             if !self.unchanged(places, seen) {
-                *found = self.get_again(key, hash);
+                *found = self.get_waiting(key, places);
                 missed |= found.is_none();
             }
         }
@@ -141,12 +141,6 @@ impl<const K: usize, const V: usize> Store<K, V> {
     #[inline(never)]
     fn find_value(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
         self.view().find(key, self.places(hash)).map(|at| self.value(at))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn get_again(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
-        self.get(key, self.places(hash))
     }
 
     /// [`Self::get_unit`] for those keys only that have no value yet, for any number of keys. Returns whether

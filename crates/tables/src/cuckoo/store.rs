@@ -142,8 +142,34 @@ impl<const K: usize, const V: usize> Store<K, V> {
     }
 
     /// The value of a key. Waits while the writer changes one of its two stripes.
-    #[inline]
+    ///
+    /// The usual case is short and compiled into the caller's loop, so that a processor begins the next lookup while this
+    /// one waits for memory.
+    #[inline(always)]
     pub(super) fn get(&self, key: &[u64; K], places: KeyBuckets) -> Option<[u64; V]> {
+        let seen = self.versions.begin();
+        let candidates = self.view().candidates(places);
+        let mut found = None;
+        if !candidates.none() {
+            let entry = self.entry(places.slot(candidates.lowest()));
+            let value = entry.value();
+            if !entry.is_of(key) {
+                // Another key with the same tag comes first, or is there instead: one lookup in thirty.
+                return self.get_waiting(key, places);
+            }
+            found = Some(value);
+        }
+        Versions::end_of_reads();
+        if self.versions.quiet(seen) || self.unchanged(places, seen) {
+            return found;
+        }
+        self.get_waiting(key, places)
+    }
+
+    /// The same in all cases.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn get_waiting(&self, key: &[u64; K], places: KeyBuckets) -> Option<[u64; V]> {
         let mut tries = 0;
         loop {
             let seen = self.versions.begin();

@@ -34,12 +34,17 @@ impl<const K: usize, const V: usize> Stores<K, V> {
     }
 
     /// The value of a key in the first store that has it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
         let found = self.oldest.get(key, self.oldest.places(hash));
         if found.is_some() || !self.growing() {
             return found;
         }
+        self.get_in_newer(key, hash)
+    }
+
+    #[cold]
+    fn get_in_newer(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
         self.newer.iter().find_map(|store| store.get(key, store.places(hash)))
     }
 
