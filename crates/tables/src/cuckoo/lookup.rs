@@ -128,19 +128,15 @@ impl<const K: usize, const V: usize> Store<K, V> {
             match view.entry(slot as usize) {
                 Some(entry) if entry.is_of(key) => entry.copy_value(found),
                 // Another key with the same tag comes first, or is there instead: one lookup in thirty.
-                Some(_) => *found = self.find_value(key, hash),
+                Some(_) => {
+                    let places = view.places(hash);
+                    *found = self.value_among(key, places, view.candidates(places));
+                }
                 None => *found = None,
             }
             missed |= found.is_none();
         }
         missed
-    }
-
-    /// The value of a key whose first candidate is another key; not yet checked against the clock.
-    #[cold]
-    #[inline(never)]
-    fn find_value(&self, key: &[u64; K], hash: KeyHash) -> Option<[u64; V]> {
-        self.view().find(key, self.places(hash)).map(|at| self.value(at))
     }
 
     /// [`Self::get_unit`] for those keys only that have no value yet, for any number of keys. Returns whether

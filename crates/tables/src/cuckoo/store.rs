@@ -60,7 +60,6 @@ pub(super) struct Store<const K: usize, const V: usize> {
     pub(super) versions: Versions,
     seed: u64,
     /// What lookups may use.
-    #[cfg_attr(any(loom, not(target_arch = "x86_64")), allow(dead_code, reason = "lookups key by key"))]
     isa: AvailableIsa,
 }
 
@@ -151,13 +150,12 @@ impl<const K: usize, const V: usize> Store<K, V> {
         let candidates = self.view().candidates(places);
         let mut found = None;
         if !candidates.none() {
-            let entry = self.entry(places.slot(candidates.lowest()));
-            let value = entry.value();
-            if !entry.is_of(key) {
-                // Another key with the same tag comes first, or is there instead: one lookup in thirty.
-                return self.get_waiting(key, places);
-            }
-            found = Some(value);
+            let first = self.entry(places.slot(candidates.lowest()));
+            found = if first.is_of(key) {
+                Some(first.value())
+            } else {
+                self.value_among(key, places, candidates.without_lowest())
+            };
         }
         Versions::end_of_reads();
         if self.versions.quiet(seen) || self.unchanged(places, seen) {
@@ -166,19 +164,33 @@ impl<const K: usize, const V: usize> Store<K, V> {
         self.get_waiting(key, places)
     }
 
-    /// The same in all cases.
+    /// The value of a key in one of these slots of its buckets; not yet checked against the clock. For keys whose first slot
+    /// with their tag is another key's: one in thirty.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn value_among(
+        &self,
+        key: &[u64; K],
+        places: KeyBuckets,
+        candidates: SlotMask,
+    ) -> Option<[u64; V]> {
+        let mut entries = candidates.each().map(|lane| self.entry(places.slot(lane)));
+        entries.find(|entry| entry.is_of(key)).map(Entry::value)
+    }
+
+    /// The value of a key whose buckets the writer has changed meanwhile: waits, and tries again.
     #[cold]
     #[inline(never)]
     pub(super) fn get_waiting(&self, key: &[u64; K], places: KeyBuckets) -> Option<[u64; V]> {
         let mut tries = 0;
         loop {
+            wait(&mut tries);
             let seen = self.versions.begin();
             let found = self.view().find(key, places).map(|at| self.value(at));
             Versions::end_of_reads();
             if self.versions.quiet(seen) || self.unchanged(places, seen) {
                 return found;
             }
-            wait(&mut tries);
         }
     }
 
@@ -260,7 +272,6 @@ pub(super) struct StoreView<'a, const K: usize, const V: usize> {
     pub(super) tags: &'a [AtomicU32],
     entries: &'a [Entry<K, V>],
     pub(super) seed: u64,
-    #[cfg_attr(any(loom, not(target_arch = "x86_64")), allow(dead_code, reason = "as above"))]
     pub(super) isa: AvailableIsa,
 }
 
