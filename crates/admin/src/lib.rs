@@ -16,6 +16,7 @@
 //! | [`inspect`] | the interface to a node: a trait that the daemon implements |
 //! | [`metrics`] | counters in the Prometheus format |
 //! | [`model`] | all requests and answers as JSON, with their schema |
+//! | [`runtime_thread`] | threads with an asynchronous runtime |
 //! | [`server`] | the HTTP server: listeners, routes, limits |
 //! | [`tls`] | certificates and keys |
 //! | [`trace`] | traces the path of a packet |
@@ -31,6 +32,7 @@ pub mod graph;
 pub mod inspect;
 pub mod metrics;
 pub mod model;
+pub mod runtime_thread;
 pub mod server;
 pub mod tls;
 pub mod trace;

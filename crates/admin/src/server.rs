@@ -12,7 +12,6 @@ pub mod process;
 pub mod rejected;
 pub mod routes;
 mod socket;
-pub(crate) mod thread;
 pub(crate) mod tls;
 
 pub use graph::openapi as graph_openapi;
@@ -21,6 +20,7 @@ pub use routes::openapi;
 use super::flows::Flows;
 use super::graph::ServedGraph;
 use super::inspect::Inspect;
+use super::runtime_thread::RuntimeThread;
 use accept::ConnectionServer;
 use axum::Router;
 use socket::SocketFile;
@@ -30,8 +30,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use thread::ServerThread;
 use tls::Acceptor;
+use tokio::runtime::Builder;
 
 /// The addresses of the server, and its limits.
 #[derive(Debug, Clone)]
@@ -162,7 +162,7 @@ impl Listen {
 /// A running server. Dropping it stops it and closes its connections.
 pub struct AdminServer {
     // Dropped first: the socket's file goes when nobody answers there any more.
-    _thread: ServerThread,
+    _thread: RuntimeThread,
     socket: SocketFile,
     tcp: Option<SocketAddr>,
 }
@@ -225,7 +225,8 @@ impl AdminServer {
                 () = tls => {}
             }
         };
-        let thread = ServerThread::start("admin", serve)?;
+        let runtime = &mut Builder::new_current_thread();
+        let thread = RuntimeThread::start("admin", runtime, serve).map_err(ServerError::Thread)?;
         tracing::info!(socket = %listen.socket.display(), tcp = ?tcp_address, "admin server listens");
         Ok(Self { socket, tcp: tcp_address, _thread: thread })
     }

@@ -2,9 +2,9 @@
 
 use super::nodes::Nodes;
 use super::{api, assets};
+use crate::runtime_thread::RuntimeThread;
 use crate::server::accept::{self, ConnectionServer};
 use crate::server::routes::{bounded, problem};
-use crate::server::thread::ServerThread;
 use crate::server::tls::{Acceptor, Token, guard};
 use crate::server::{Limits, ServerError, TcpListen, bind};
 use axum::Router;
@@ -13,6 +13,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::runtime::Builder;
 
 /// Where the dashboard is served, and to whom.
 #[derive(Debug, Clone)]
@@ -45,7 +46,7 @@ pub struct DashboardServer {
     is_tls: bool,
     /// The token, if it was made here.
     made: Option<String>,
-    _thread: ServerThread,
+    _thread: RuntimeThread,
 }
 
 impl DashboardServer {
@@ -92,7 +93,8 @@ impl DashboardServer {
                 () = nodes.poll() => {}
             }
         };
-        let thread = ServerThread::start("dashboard", serve)?;
+        let runtime = &mut Builder::new_current_thread();
+        let thread = RuntimeThread::start("dashboard", runtime, serve).map_err(ServerError::Thread)?;
         Ok(Self { address, is_tls, made, _thread: thread })
     }
 

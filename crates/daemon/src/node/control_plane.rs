@@ -1,7 +1,7 @@
 //! The control plane inside a node's process: a thread with its own runtime, beside the workers.
 
 use crate::node::config::{ControlFile, EngineAt};
-use crate::runtime::thread::RuntimeThread;
+use scalebricks_admin::runtime_thread::RuntimeThread;
 use scalebricks_cluster::ControlPlane;
 use scalebricks_cluster::leasing::Leasing;
 use scalebricks_cluster::live::live;

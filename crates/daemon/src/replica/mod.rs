@@ -18,9 +18,9 @@ mod state;
 
 use crate::node::config::EngineAt;
 use crate::node::control_plane::{check as check_engine, open as open_engine};
-use crate::runtime::thread::RuntimeThread;
 pub use progress::LogProgress;
 use progress::SharedProgress;
+use scalebricks_admin::runtime_thread::RuntimeThread;
 use scalebricks_cluster::draw_writer;
 use scalebricks_control::engine::{BatchId, Engine, EngineError, MAX_BATCH_BYTES, WriterId};
 use scalebricks_control::replay::Limits;

@@ -8,7 +8,7 @@ use super::routes::{LOG, RoutesMachine, SharedRoutes};
 use crate::error::ProcessError;
 use crate::replica::{LogProgress, Replica};
 use crate::runtime::periodic::Periodic;
-use crate::runtime::thread::RuntimeThread;
+use scalebricks_admin::runtime_thread::RuntimeThread;
 use scalebricks_control::engine::Engine;
 use scalebricks_types::NodeSet;
 use std::path::{Path, PathBuf};

@@ -14,8 +14,8 @@ use scalebricks_types::KeyHash;
 /// reading it. At 1 M keys, calls of 64 keys are a fifth slower in groups of 32 on a Zen 5.
 pub(super) const GROUP: usize = 64;
 
-/// Tags of at least this many bytes come from memory. Then entries that are requested sooner save more time than long stages
-/// do: see [`StoreView::has_far_tags`].
+/// Tags of at least this many bytes are far: then entries that are requested sooner save more time than long stages do. See
+/// [`StoreView::has_far_tags`].
 const FAR_TAG_BYTES: usize = 8 << 20;
 
 /// The number of no slot: there are fewer, see [`MAX_BUCKETS`](super::MAX_BUCKETS).

@@ -5,9 +5,10 @@ use std::thread::JoinHandle;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-/// A thread that completes a future. Dropping it stops the future and waits for the thread.
+/// A thread that completes a future. Dropping it stops the future, and the tasks that it started, and waits for the thread.
 #[derive(Debug)]
 pub struct RuntimeThread {
+    name: &'static str,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -18,7 +19,7 @@ impl RuntimeThread {
     /// # Errors
     /// The error of the system.
     pub fn start<F: Future<Output = ()>>(
-        name: &str,
+        name: &'static str,
         runtime: &mut Builder,
         work: impl FnOnce() -> F + Send + 'static,
     ) -> io::Result<Self> {
@@ -33,15 +34,17 @@ impl RuntimeThread {
             });
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        Ok(Self { name, stop: Some(stop), thread: Some(thread) })
     }
 }
 
 impl Drop for RuntimeThread {
     fn drop(&mut self) {
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _panicked = thread.join();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!(thread = self.name, "a thread panicked");
         }
     }
 }
