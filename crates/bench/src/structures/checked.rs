@@ -22,8 +22,11 @@ impl Checked {
         check_bits: u8,
         make: BuildConfig,
     ) -> Result<Self, BenchError> {
-        let params = Othello::params(set.len() as u64, value_bits, make)?;
-        let params = params.with_check_bits(check_bits).of(Othello::NAME)?;
+        let keys = set.len() as u64;
+        // As many partitions as for values of all these bits, of which each must fit into one delta.
+        let partitions = Othello::params(keys, value_bits + check_bits, make)?.partitions();
+        let params = Params::sized(make.sizing, keys, value_bits, partitions).usage()?;
+        let params = params.with_seed(1).with_check_bits(check_bits).of(Othello::NAME)?;
         Ok(Self(table(set, params, make)?))
     }
 }
