@@ -27,7 +27,7 @@
 #   REQUIRE_NATS    1: a missing nats-server fails the nats stage instead of skipping it; the lab needs one too
 #   REQUIRE_FRR     1: a missing FRR fails the test with a real BGP speaker instead of skipping it
 #   REQUIRE_DASHBOARD  1: a missing Chromium or Python package fails the dashboard stage instead of skipping it
-#   DASHBOARD_TIMEOUT  seconds until the browser test of the dashboard fails (180)
+#   DASHBOARD_TIMEOUT  seconds until the browser test of the dashboard fails (600)
 #   REQUIRE_TSHARK  1: a missing tshark fails the packets stage instead of skipping it
 #   SOAK_RUNS       how often the soak stage, which is not part of `all`, runs every test (20)
 set -uo pipefail
@@ -260,7 +260,11 @@ stage_dashboard() {
         return 1
     fi
     stage_build &&
-        logged dashboard timeout --kill-after=30 "${DASHBOARD_TIMEOUT:-180}" "$python" scripts/dashboard-test --program "$BUILT/scalebricks" || return
+        logged dashboard timeout --kill-after=30 "${DASHBOARD_TIMEOUT:-600}" "$python" scripts/dashboard-test --program "$BUILT/scalebricks" --name sbdash || {
+            # What its end left behind would take the cores of the labs that follow.
+            "$BUILT/scalebricks" lab down --name sbdash
+            return 1
+        }
     at_least "$(grep -c '^    step(\|^        step(' scripts/dashboard-test)" "$(grep -c '^ok ' "$LOGS/dashboard.log")" steps
 }
 
