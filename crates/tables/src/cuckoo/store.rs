@@ -142,8 +142,8 @@ impl<const K: usize, const V: usize> Store<K, V> {
 
     /// The value of a key. Waits while the writer changes one of its two stripes.
     ///
-    /// The usual case is short and compiled into the caller's loop, so that a processor begins the next lookup while this
-    /// one waits for memory.
+    /// Only the usual case is compiled into the caller's loop, which doubles the rate in a table of 1 M keys on a Zen 3
+    /// (ADR 57).
     #[inline(always)]
     pub(super) fn get(&self, key: &[u64; K], places: KeyBuckets) -> Option<[u64; V]> {
         let seen = self.versions.begin();
