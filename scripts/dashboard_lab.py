@@ -94,6 +94,20 @@ def dashboard(program, folder):
         process.wait()
 
 
+@contextlib.contextmanager
+def courteous(playwright):
+    """Playwright, whose browsers give way to the lab: a node whose worker makes no turn for half a second is unfit."""
+    os.nice(10)
+    try:
+        driver = playwright.start()
+    finally:
+        os.nice(-10)
+    try:
+        yield driver
+    finally:
+        driver.stop()
+
+
 class Browser:
     """A page, and everything that it requested and complained about."""
 
