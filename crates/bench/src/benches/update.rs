@@ -121,11 +121,9 @@ fn turns<'a>(bench: &BenchRun<'_>, case: &Case, keys: usize) -> Vec<Measurement<
             _ => ("batched", at_most(batch.max(options.pick(BATCH, 2 * BATCH)))),
         };
         for scope in [Scope::All, Scope::Own, Scope::Owner] {
-            if (batch, scope) != (1, Scope::Own) {
-                let variant = format!("{}, {name}{}", case.variant_text(), scope.suffix());
-                let case = case.clone().variant(variant).batch(batch.min(count));
-                turns.extend(LiveTable::turns(case, count, batch, scope));
-            }
+            let variant = format!("{}, {name}{}", case.variant_text(), scope.suffix());
+            let case = case.clone().variant(variant).batch(batch.min(count));
+            turns.extend(LiveTable::turns(case, count, batch, scope));
         }
     }
     turns
@@ -194,12 +192,14 @@ fn one_othello(
         .table_bytes(stats.table_bytes as u64);
     bench.add_exact(case.clone(), Metric::BitsPerKey, stats.bits_per_key(keys));
     let count = (live.set().len() / SHARE).clamp(1, BATCH);
-    let scope = if sizing == Sizing::Sharded { Scope::All } else { Scope::Owner };
-    let turns = [("single", 1), ("batched", BATCH)].into_iter().flat_map(|(name, batch)| {
-        let case = case.clone().variant(format!("{name}{}", scope.suffix())).batch(batch);
-        LiveTable::turns(case, count, batch, scope)
-    });
-    let turns = turns.collect();
+    let scopes = if sizing == Sizing::Sharded { &[Scope::All, Scope::Own][..] } else { &[Scope::Owner] };
+    let mut turns = Vec::new();
+    for (name, batch) in [("single", 1), ("batched", BATCH)] {
+        for &scope in scopes {
+            let case = case.clone().variant(format!("{name}{}", scope.suffix())).batch(batch);
+            turns.extend(LiveTable::turns(case, count, batch, scope));
+        }
+    }
     interleave(bench, &mut live, turns)?;
     live.check()
 }

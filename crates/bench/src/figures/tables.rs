@@ -16,6 +16,9 @@ const VALUE_BITS: u8 = 2;
 /// Suffix of update variants that change no table.
 pub(super) const OWNER_ALONE: &str = "owner alone";
 
+/// Suffix of update variants that change the owner's own table.
+pub(super) const OWN_TABLE: &str = ", own table";
+
 /// Keys per call in the headline. Nodes look up 32 or 64 at once; callers with many keys use more.
 const BATCHES: [usize; 3] = [32, 64, 1024];
 

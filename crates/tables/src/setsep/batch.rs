@@ -29,7 +29,7 @@ const AHEAD: usize = 12;
 /// How many operations ahead the block's choices and counters are prefetched: they say where the keys are.
 const FAR_AHEAD: usize = 32;
 
-/// How many touched blocks ahead of the one to be written the bits are prefetched.
+/// How many touched blocks ahead of the one to be written the bits are prefetched, and the index word in the owner's table.
 const BLOCKS_AHEAD: usize = 3;
 
 /// Groups solved together: as many as stay in the cache.
@@ -291,8 +291,11 @@ impl Batch {
         let dirty = run.iter().map(|touched| touched.dirty.count_ones() as usize).sum();
         writer.section(&blocks.layout, run.len() as u32, dirty); // at most all blocks
         for (at, touched) in run.iter().enumerate() {
-            if let Some(ahead) = run.get(at + BLOCKS_AHEAD).filter(|_| local.is_some()) {
+            if let Some((local, is_new)) = &mut local
+                && let Some(ahead) = run.get(at + BLOCKS_AHEAD)
+            {
                 blocks.prefetch_words(ahead.slot as usize);
+                local.prefetch_word(*is_new, blocks.number_of_slot(ahead.slot as usize));
             }
             let slot = touched.slot as usize;
             let number = blocks.number_of_slot(slot);

@@ -60,7 +60,7 @@ pub(super) fn group_in(words: &[u64], bucket: usize) -> usize {
 #[inline]
 fn find(
     finder: Finder,
-    hashes: &[u64],
+    (hashes, spill): (&[u64], &[SpilledKey]),
     head: &BlockHeader,
     group: usize,
     slots: usize,
@@ -74,7 +74,7 @@ fn find(
     if load <= slots {
         return None;
     }
-    let spilled = head.spill.iter().position(|key| usize::from(key.group) == group && key.hash == hash);
+    let spilled = spill.iter().position(|key| usize::from(key.group) == group && key.hash == hash);
     spilled.map(|at| slots + at)
 }
 
@@ -82,8 +82,8 @@ fn find(
 pub(super) fn get(view: &BlockRef<'_>, params: &Params, finder: Finder, hash: u64) -> Option<u8> {
     let group = group_in(view.words, bucket_of(hash, params.blocks()).1);
     let slots = params.format().group_slots();
-    let at = find(finder, view.hashes, view.head, group, slots, hash)?;
-    Some(if at < slots { view.values[group * slots + at] } else { view.head.spill[at - slots].value })
+    let at = find(finder, (view.hashes, view.spill), view.head, group, slots, hash)?;
+    Some(if at < slots { view.values[group * slots + at] } else { view.spill[at - slots].value })
 }
 
 /// All keys of a group with their values, in no particular order.
@@ -94,7 +94,7 @@ pub(super) fn group_keys<'a>(
 ) -> impl Iterator<Item = (u64, u8)> + 'a {
     let load = usize::from(view.head.loads[group]);
     let row = group * slots..group * slots + load.min(slots);
-    let spilled = view.head.spill.iter().filter(move |key| load > slots && usize::from(key.group) == group);
+    let spilled = view.spill.iter().filter(move |key| load > slots && usize::from(key.group) == group);
     let held = view.hashes[row.clone()].iter().copied().zip(view.values[row].iter().copied());
     held.chain(spilled.map(|key| (key.hash, key.value)))
 }
@@ -106,7 +106,7 @@ pub(super) fn each_row(view: &BlockRef<'_>, slots: usize, mut act: impl FnMut(&[
         let row = group * slots..group * slots + usize::from(load).min(slots);
         act(&view.hashes[row.clone()], &view.values[row]);
     }
-    view.head.spill.iter().for_each(|key| act(&[key.hash], &[key.value]));
+    view.spill.iter().for_each(|key| act(&[key.hash], &[key.value]));
 }
 
 /// All keys of a block with their values, in ascending order.
@@ -143,7 +143,7 @@ impl<'a> Block<'a> {
 
     #[inline]
     fn find(&self, group: usize, hash: u64) -> Option<usize> {
-        find(self.finder, self.view.hashes, self.view.head, group, self.slots, hash)
+        find(self.finder, (self.view.hashes, self.view.spill), self.view.head, group, self.slots, hash)
     }
 
     /// Appends a key to a group's row, without counting it in its bucket.
@@ -155,7 +155,7 @@ impl<'a> Block<'a> {
             self.view.hashes[group * self.slots + load] = hash;
             self.view.values[group * self.slots + load] = value;
         } else {
-            self.view.head.spill.push(SpilledKey { group: group as u8, value, hash });
+            self.view.spill.push(SpilledKey { group: group as u8, value, hash });
         }
     }
 
@@ -165,7 +165,7 @@ impl<'a> Block<'a> {
         head.loads[group] -= 1;
         let load = usize::from(head.loads[group]);
         if at >= self.slots {
-            return head.spill.swap_remove(at - self.slots).value;
+            return self.view.spill.swap_remove(at - self.slots).value;
         }
         let at = group * self.slots + at;
         let value = self.view.values[at];
@@ -173,8 +173,8 @@ impl<'a> Block<'a> {
             let last = group * self.slots + load;
             self.view.hashes[at] = self.view.hashes[last];
             self.view.values[at] = self.view.values[last];
-        } else if let Some(spilled) = head.spill.iter().position(|key| usize::from(key.group) == group) {
-            let key = head.spill.swap_remove(spilled);
+        } else if let Some(spilled) = self.view.spill.iter().position(|key| usize::from(key.group) == group) {
+            let key = self.view.spill.swap_remove(spilled);
             (self.view.hashes[at], self.view.values[at]) = (key.hash, key.value);
         }
         value
@@ -186,6 +186,7 @@ impl<'a> Block<'a> {
         choices.iter().enumerate().for_each(|(bucket, &choice)| set_choice(self.view.words, bucket, choice));
         let keys = counts.iter().map(|&count| u32::from(count)).sum();
         *self.view.head = BlockHeader { keys, counts: *counts, ..BlockHeader::empty() };
+        self.view.spill.clear();
         std::array::from_fn(|bucket| group_under(bucket, choices[bucket]) as u8)
     }
 
@@ -245,7 +246,7 @@ impl<'a> Block<'a> {
         let at = self.find(group, hash).ok_or(BlockError::Missing)?;
         let held = match at.checked_sub(self.slots) {
             None => &mut self.view.values[group * self.slots + at],
-            Some(spilled) => &mut self.view.head.spill[spilled].value,
+            Some(spilled) => &mut self.view.spill[spilled].value,
         };
         Ok((std::mem::replace(held, value), group))
     }
@@ -275,8 +276,8 @@ impl<'a> Block<'a> {
                 let of_bucket = |key: &SpilledKey| {
                     usize::from(key.group) == from && bucket_of(key.hash, blocks).1 == bucket
                 };
-                let Some(spilled) = self.view.head.spill.iter().position(of_bucket) else { break };
-                let hash = self.view.head.spill[spilled].hash;
+                let Some(spilled) = self.view.spill.iter().position(of_bucket) else { break };
+                let hash = self.view.spill[spilled].hash;
                 let value = self.cut(from, self.slots + spilled);
                 self.append(to, hash, value);
             }

@@ -1,18 +1,20 @@
 //! The keys of a control structure: each group has a row of slots for hashes and values, in no particular
 //! order.
 //!
-//! Blocks lie in chunks of 2 MiB of hashes, on huge pages. Chunks are allocated and freed one at a time, so
-//! that a table can be reshaped block by block without a long stop and without storing everything twice. Keys
-//! of a group beyond its slots go to the block's *spill*: a group that full has no solution in any format.
+//! Blocks lie in chunks of 64 MiB of hashes, so that each array of a full chunk fills huge pages: an update reads all of
+//! them, at random. Chunks are allocated and freed one at a time, and their pages come when they are first touched, so that
+//! a table can be reshaped block by block without a long stop and without storing everything twice. Keys of a group
+//! beyond its slots go to the block's *spill*: a group that full has no solution in any format.
 
 use super::balance::{Counts, Loads};
 use super::geometry::{BUCKETS, GROUPS};
 use super::layout::Layout;
 use super::params::Params;
-use crate::huge::HugeSlice;
+use crate::huge::{HugeSlice, Zeroable};
 
-/// Slots of all groups in a chunk: 2 MiB of hashes.
-const CHUNK_SLOTS: usize = (2 << 20) / size_of::<u64>();
+/// Slots of all groups in a chunk: 64 MiB of hashes. The words of so many blocks take at least a huge page at values of 2
+/// bits, and their heads at any.
+const CHUNK_SLOTS: usize = (64 << 20) / size_of::<u64>();
 
 /// A key that found no slot in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub(super) struct SpilledKey {
 }
 
 /// The counters of a block. Fields that every operation reads or writes come first, in whole cache lines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct BlockHeader {
     /// Number of keys in each group, including spilled keys.
@@ -32,24 +34,28 @@ pub(super) struct BlockHeader {
     pub(super) marks: u64,
     /// Total number of keys.
     pub(super) keys: u32,
-    pub(super) spill: Vec<SpilledKey>,
     /// Number of keys in each bucket.
     pub(super) counts: Counts,
 }
 
 impl BlockHeader {
     pub(super) const fn empty() -> Self {
-        Self { keys: 0, marks: 0, loads: [0; GROUPS], counts: [0; BUCKETS], spill: Vec::new() }
+        Self { keys: 0, marks: 0, loads: [0; GROUPS], counts: [0; BUCKETS] }
     }
 }
+
+#[allow(unsafe_code, reason = "see SAFETY")]
+// SAFETY: integers and arrays of them, for which zero is valid.
+unsafe impl Zeroable for BlockHeader {}
 
 /// A run of consecutive blocks.
 #[derive(Debug)]
 struct Chunk {
     hashes: HugeSlice<u64>,
     values: HugeSlice<u8>,
-    words: Vec<u64>,
-    heads: Vec<BlockHeader>,
+    words: HugeSlice<u64>,
+    heads: HugeSlice<BlockHeader>,
+    spills: Vec<Vec<SpilledKey>>,
 }
 
 /// One block's part of the store.
@@ -59,6 +65,7 @@ pub(super) struct BlockRef<'a> {
     pub(super) hashes: &'a [u64],
     pub(super) values: &'a [u8],
     pub(super) words: &'a [u64],
+    pub(super) spill: &'a [SpilledKey],
 }
 
 /// One block's part of the store, mutable.
@@ -68,6 +75,7 @@ pub(super) struct BlockMut<'a> {
     pub(super) hashes: &'a mut [u64],
     pub(super) values: &'a mut [u8],
     pub(super) words: &'a mut [u64],
+    pub(super) spill: &'a mut Vec<SpilledKey>,
 }
 
 /// The blocks of a control structure, numbered from 0.
@@ -101,10 +109,11 @@ impl Store {
     fn make_chunk(&mut self, chunk: usize) {
         let blocks = (1 << self.chunk_bits).min(self.blocks - (chunk << self.chunk_bits));
         self.chunks[chunk] = Some(Chunk {
-            hashes: HugeSlice::zeroed(blocks * self.slots * GROUPS),
-            values: HugeSlice::zeroed(blocks * self.slots * GROUPS),
-            words: vec![0; blocks * self.words],
-            heads: vec![BlockHeader::empty(); blocks],
+            hashes: HugeSlice::untouched(blocks * self.slots * GROUPS),
+            values: HugeSlice::untouched(blocks * self.slots * GROUPS),
+            words: HugeSlice::untouched(blocks * self.words),
+            heads: HugeSlice::untouched(blocks),
+            spills: vec![Vec::new(); blocks],
         });
     }
 
@@ -161,6 +170,7 @@ impl Store {
             hashes: &chunk.hashes[keys.clone()],
             values: &chunk.values[keys],
             words: &chunk.words[at * self.words..][..self.words],
+            spill: &chunk.spills[at],
         }
     }
 
@@ -175,6 +185,7 @@ impl Store {
             hashes: &mut chunk.hashes[keys.clone()],
             values: &mut chunk.values[keys],
             words: &mut chunk.words[at * self.words..][..self.words],
+            spill: &mut chunk.spills[at],
         }
     }
 
@@ -185,9 +196,11 @@ impl Store {
         self.chunks.iter_mut().flatten().flat_map(move |chunk| {
             let rows = each * slots * GROUPS;
             let keys = chunk.hashes.chunks_mut(rows).zip(chunk.values.chunks_mut(rows));
-            let rest = chunk.words.chunks_mut(each * words).zip(chunk.heads.chunks_mut(each));
-            keys.zip(rest).map(move |((hashes, values), (words_of, heads))| StoreSlice {
+            let heads = chunk.heads.chunks_mut(each).zip(chunk.spills.chunks_mut(each));
+            let rest = chunk.words.chunks_mut(each * words).zip(heads);
+            keys.zip(rest).map(move |((hashes, values), (words_of, (heads, spills)))| StoreSlice {
                 heads,
+                spills,
                 hashes,
                 values,
                 words: words_of,
@@ -202,6 +215,7 @@ impl Store {
 #[derive(Debug)]
 pub(super) struct StoreSlice<'a> {
     pub(super) heads: &'a mut [BlockHeader],
+    pub(super) spills: &'a mut [Vec<SpilledKey>],
     pub(super) hashes: &'a mut [u64],
     pub(super) values: &'a mut [u8],
     words: &'a mut [u64],
@@ -225,6 +239,7 @@ impl StoreSlice<'_> {
             hashes: &self.hashes[keys.clone()],
             values: &self.values[keys],
             words: &self.words[at * self.layout.words..][..self.layout.words],
+            spill: &self.spills[at],
         }
     }
 }

@@ -311,6 +311,12 @@ impl Generation {
 }
 
 impl LocalTable<'_> {
+    /// Prefetches the index word of a block that will be published soon.
+    #[inline]
+    pub(super) fn prefetch_word(&mut self, is_new: bool, block: u32) {
+        self.generation(is_new).0.arena.prefetch_word(block);
+    }
+
     /// Publishes a block of the old or the new shape as its control structure holds it, and its fallback list
     /// if it has or had one.
     pub(super) fn publish(

@@ -109,8 +109,8 @@ impl<'a> Assembler<'a> {
                 return Err(BuildError::Duplicate(KeyHash::new(twice)));
             }
             if usize::from(load) > slots {
-                let head = &span.heads[group / GROUPS];
-                let spilled = head.spill.iter().filter(|key| usize::from(key.group) == group % GROUPS);
+                let spill = &span.spills[group / GROUPS];
+                let spilled = spill.iter().filter(|key| usize::from(key.group) == group % GROUPS);
                 let mut all: Vec<u64> = row.iter().copied().chain(spilled.map(|key| key.hash)).collect();
                 all.sort_unstable();
                 if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -196,7 +196,7 @@ impl KeyPlacement {
             head.counts = *counts;
             head.keys = need as u32; // at most a block's capacity
             head.marks = 0;
-            head.spill.clear();
+            span.spills[at].clear();
         }
         Ok(())
     }
@@ -220,7 +220,7 @@ impl KeyPlacement {
                 span.values[group * slots + load] = value;
             } else {
                 let spilled = SpilledKey { group: (group % GROUPS) as u8, value, hash };
-                span.heads[group / GROUPS].spill.push(spilled);
+                span.spills[group / GROUPS].push(spilled);
             }
             also(group, hash, value);
         });
