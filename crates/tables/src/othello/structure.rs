@@ -257,14 +257,15 @@ impl OthelloReader {
         found: &mut [T],
         of: impl Fn(Option<u16>) -> T,
     ) {
-        self.read(hashes, found, |lookup, pinned, hashes, found| {
+        let kernel = |lookup: Lookup, pinned: Pinned<'_>, hashes: &[KeyHash], found: &mut [T]| {
             let mut differences = [0; FEW_KEYS];
             lookup.differences(pinned, hashes, &mut differences[..hashes.len()]);
             let places = pinned.generation().layout.places;
             for ((found, &hash), &difference) in found.iter_mut().zip(hashes).zip(&differences) {
                 *found = of(places.value(hash, difference));
             }
-        });
+        };
+        self.read(hashes, found, kernel, None);
     }
 }
 

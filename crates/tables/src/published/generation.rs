@@ -183,11 +183,11 @@ impl<S: Units> Generations<S> {
 /// Where the two shapes of a table meet, in each partition.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Boundary<'a> {
-    partitions: PartitionCount,
+    pub(super) partitions: PartitionCount,
     /// Number of units of the old shape.
-    units: u32,
-    units_per_partition: u32,
-    done: &'a [AtomicU32],
+    pub(super) units: u32,
+    pub(super) units_per_partition: u32,
+    pub(super) done: &'a [AtomicU32],
 }
 
 impl Boundary<'_> {

@@ -64,6 +64,7 @@ pub(crate) use generation::{Generation, GenerationWriter, Pinned};
 pub(crate) use key_store::{KeySnapshot, KeyStore, Reshape, Updates};
 pub(crate) use local_table::LocalTable;
 pub(crate) use payload::Reshaping;
+use split::Part;
 
 use crate::bits::BitReader;
 use crate::checksum_io::ChecksumReader;
@@ -109,7 +110,7 @@ pub trait Structure: Debug + Sized + Send + Sync + 'static {
 }
 
 /// The specific properties of the units of a kind of table.
-pub(crate) trait Units: Structure<Params: TableParams> {
+pub(crate) trait Units: Structure<Params: TableParams, Value: Part> {
     const KIND: TableKind;
     /// The magic number of table snapshots.
     const TABLE_MAGIC: [u8; 8];

@@ -1,11 +1,11 @@
 //! Readers: one per thread, pinned while they read. They look keys up with the kernels of their structure.
 
 use super::generation::{Generation, Generations, Pinned};
-use super::split::{in_two_shapes, room};
+use super::split::{MOST_KEYS, Part, PutBack, in_two_shapes, room};
 use super::table::Table;
 use super::{Lookup, Units};
 use crate::gpt::{GptReader, KeyBatch};
-use crate::isa::Isa;
+use crate::isa::{AvailableIsa, Isa};
 use crate::reclaim::epoch;
 use crate::reclaim::sync::{ArcSwap, Cache};
 use crate::touched_lines::LineRecorder;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Number of keys looked up under one pin. A writer may have to wait for one pin, a few microseconds. This
 /// many keys keep the pipeline of a large table full.
-const PIN_KEYS: usize = 1024;
+const PIN_KEYS: usize = MOST_KEYS;
 /// Number of keys for which the cost of clearing the result array is negligible beside the lookups.
 pub(crate) const FEW_KEYS: usize = 64;
 /// The same for the arrays in which a batch is split by shape.
@@ -29,7 +29,7 @@ pub struct Reader<S: Units> {
     table: Arc<Table<S>>,
     generations: Cache<Arc<ArcSwap<Generations<S>>>, Arc<Generations<S>>>,
     cell: epoch::Reader,
-    isa: Isa,
+    isa: AvailableIsa,
     pub(crate) lookup: S::Lookup,
     /// The kernels for the shape that the table is being reshaped to.
     next_lookup: S::Lookup,
@@ -58,7 +58,7 @@ impl<S: Units> Reader<S> {
         let cell = table.epochs.register();
         let lookup = S::Lookup::new(&table.generations.load().now, isa);
         let generations = Cache::new(Arc::clone(&table.generations));
-        Self { table, generations, cell, isa, lookup, next_lookup: lookup }
+        Self { table, generations, cell, isa: AvailableIsa::new(isa), lookup, next_lookup: lookup }
     }
 
     /// A reader that does not pin. ThreadSanitizer must find its data races.
@@ -70,7 +70,7 @@ impl<S: Units> Reader<S> {
 
     /// The instruction set of its kernel.
     pub const fn isa(&self) -> Isa {
-        self.isa
+        self.isa.isa()
     }
 
     /// The table it reads.
@@ -113,11 +113,12 @@ impl<S: Units> Reader<S> {
 
     #[inline]
     fn batch(&mut self, hashes: &[KeyHash], values: &mut [S::Value]) {
-        self.read(hashes, values, Lookup::batch);
+        self.read(hashes, values, Lookup::batch, Some(S::Value::put_back));
     }
 
     /// Reads at most [`PIN_KEYS`] keys under one pin. `kernel` is called with the kernels of a shape and keys
-    /// that are looked up in it, and computes a result for each: once, or for each of two shapes.
+    /// that are looked up in it, and computes a result for each: once, or for each of two shapes. With `put_back`, results of two
+    /// shapes are put back in the order of the keys by vectors, where the processor has them.
     ///
     /// # Panics
     /// If there are fewer results than keys, or too many keys.
@@ -127,6 +128,7 @@ impl<S: Units> Reader<S> {
         hashes: &[KeyHash],
         found: &mut [T],
         kernel: impl Fn(S::Lookup, Pinned<'_, S>, &[KeyHash], &mut [T]),
+        put_back: Option<PutBack<T>>,
     ) {
         let Self { table, generations, cell, isa, lookup, next_lookup } = self;
         table.epochs.pin(cell);
@@ -134,24 +136,19 @@ impl<S: Units> Reader<S> {
         let kernel =
             |lookup: &mut S::Lookup, generation: &Generation<S>, hashes: &[KeyHash], found: &mut [T]| {
                 if !lookup.is_for(generation) {
-                    *lookup = S::Lookup::new(generation, *isa);
+                    *lookup = S::Lookup::new(generation, isa.isa());
                 }
                 kernel(*lookup, Pinned::new(generation), hashes, found);
             };
+        let by = (*isa, put_back, pin.generations);
         if pin.generations.next.is_none() {
             kernel(lookup, &pin.generations.now, hashes, found);
         } else if hashes.len() <= FEW_KEYS {
-            in_two::<S, T, { room(FEW_KEYS) }>(pin.generations, [lookup, next_lookup], hashes, found, kernel);
+            in_two::<S, T, { room(FEW_KEYS) }>(by, [lookup, next_lookup], hashes, found, kernel);
         } else if hashes.len() <= SOME_KEYS {
-            in_two::<S, T, { room(SOME_KEYS) }>(
-                pin.generations,
-                [lookup, next_lookup],
-                hashes,
-                found,
-                kernel,
-            );
+            in_two::<S, T, { room(SOME_KEYS) }>(by, [lookup, next_lookup], hashes, found, kernel);
         } else {
-            in_two::<S, T, { room(PIN_KEYS) }>(pin.generations, [lookup, next_lookup], hashes, found, kernel);
+            in_two::<S, T, { room(PIN_KEYS) }>(by, [lookup, next_lookup], hashes, found, kernel);
         }
     }
 
@@ -171,7 +168,7 @@ impl<S: Units> Reader<S> {
 /// Reads keys of a table that is being reshaped. The caller is pinned.
 #[inline(never)]
 fn in_two<S: Units, T: Copy, const ROOM: usize>(
-    generations: &Generations<S>,
+    (isa, put_back, generations): (AvailableIsa, Option<PutBack<T>>, &Generations<S>),
     [lookup, next_lookup]: [&mut S::Lookup; 2],
     hashes: &[KeyHash],
     found: &mut [T],
@@ -179,18 +176,13 @@ fn in_two<S: Units, T: Copy, const ROOM: usize>(
 ) {
     let Some(next) = &generations.next else { return };
     let boundary = next.boundary(&generations.now.params);
-    in_two_shapes::<T, ROOM>(
-        hashes,
-        found,
-        |hash| boundary.is_passed(hash),
-        |is_new, hashes, found| {
-            if is_new {
-                kernel(next_lookup, &next.generation, hashes, found);
-            } else {
-                kernel(lookup, &generations.now, hashes, found);
-            }
-        },
-    );
+    in_two_shapes::<T, ROOM>((isa, put_back, &boundary), hashes, found, |is_new, hashes, found| {
+        if is_new {
+            kernel(next_lookup, &next.generation, hashes, found);
+        } else {
+            kernel(lookup, &generations.now, hashes, found);
+        }
+    });
 }
 
 impl<'a, S: Units> Pin<'a, S> {
