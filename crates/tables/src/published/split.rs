@@ -15,6 +15,9 @@ use super::generation::Boundary;
 use crate::isa::{AvailableIsa, Isa};
 use scalebricks_types::KeyHash;
 
+/// Whether [`avx512`] is compiled in. Models of the memory order run the definition.
+const HAS_VECTORS: bool = cfg!(all(target_arch = "x86_64", not(loom)));
+
 /// The most keys that are split at once.
 pub(super) const MOST_KEYS: usize = 1024;
 
@@ -59,7 +62,7 @@ pub(super) fn in_two_shapes<T: Copy, const ROOM: usize>(
     let found = &mut found[..hashes.len()];
     let Some(&blank) = found.first() else { return };
     assert!(room(hashes.len()) <= ROOM && hashes.len() <= MOST_KEYS, "more keys than room");
-    match put_back.filter(|_| isa.isa() >= Isa::Avx512Gfni) {
+    match put_back.filter(|_| HAS_VECTORS && isa.isa() >= Isa::Avx512Gfni) {
         Some(put_back) => by_vectors::<T, ROOM>((isa, put_back, boundary), blank, hashes, found, read),
         None => key_by_key::<T, ROOM>(boundary, blank, hashes, found, read),
     }
