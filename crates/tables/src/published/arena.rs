@@ -107,7 +107,7 @@ impl Arena {
     }
 
     /// Prefetches the index word of a unit that will be published soon. Not for writing: that takes the line from readers
-    /// early, and was slower (ADR 54).
+    /// early, and was not faster (ADR 54).
     #[inline]
     pub(crate) fn prefetch_word(&self, unit: u32) {
         prefetch_read(&self.index[unit as usize]);

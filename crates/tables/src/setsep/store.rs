@@ -12,8 +12,8 @@ use super::layout::Layout;
 use super::params::Params;
 use crate::huge::{HugeSlice, Zeroable};
 
-/// Slots of all groups in a chunk: 64 MiB of hashes. The words of so many blocks take at least a huge page at values of 2
-/// bits, and their heads at any.
+/// Slots of all groups in a chunk: 64 MiB of hashes. In the default format, heads and the words of 2-bit values then take more
+/// than a huge page each.
 const CHUNK_SLOTS: usize = (64 << 20) / size_of::<u64>();
 
 /// A key that found no slot in its group.
