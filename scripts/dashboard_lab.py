@@ -95,8 +95,8 @@ def dashboard(program, folder):
 
 
 @contextlib.contextmanager
-def courteous(playwright):
-    """Playwright, whose browsers give way to the lab: a node whose worker makes no turn for half a second is unfit."""
+def at_low_priority(playwright):
+    """Playwright, whose browsers have a lower priority than the lab: a node whose worker makes no turn for half a second is unfit."""
     os.nice(10)
     try:
         driver = playwright.start()

@@ -339,7 +339,7 @@ impl<S: ControlStructure> Control<S> {
     ///
     /// # Errors
     /// [`SnapshotError`]. Memory use follows what was read: for SetSep a few times as
-    /// much and four huge pages; for Othello at most 64 times as much, if slots have one bit and there are hardly any
+    /// much and four huge pages per shape; for Othello at most 64 times as much, if slots have one bit and there are hardly any
     /// names.
     pub fn read_snapshot(from: impl Read) -> Result<Self, SnapshotError> {
         let (header, mut source) = SnapshotHeader::<S>::take(from, S::CONTROL_MAGIC)?;

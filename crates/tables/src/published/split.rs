@@ -47,8 +47,8 @@ pub(crate) trait Part: Copy {
 
 /// Looks up keys in two shapes. `read` looks up a list in the new shape (`true`) or the old.
 ///
-/// Cost per key: about thirty instructions; with vectors, for which `put_back` is needed, about ten. All elements of a few arrays
-/// of `ROOM` are cleared.
+/// Cost per key: about thirty instructions, or fewer with vectors, for which `put_back` is needed. All elements of a few arrays of
+/// `ROOM` are cleared.
 ///
 /// # Panics
 /// If there are fewer results than keys, or [`room`] for the keys is more than `ROOM`, or there are more than [`MOST_KEYS`].
@@ -68,6 +68,7 @@ pub(super) fn in_two_shapes<T: Copy, const ROOM: usize>(
     }
 }
 
+/// [`in_two_shapes`] without vectors.
 #[inline(always)]
 fn key_by_key<T: Copy, const ROOM: usize>(
     boundary: &Boundary<'_>,
@@ -105,7 +106,7 @@ fn key_by_key<T: Copy, const ROOM: usize>(
     }
 }
 
-/// The same with vectors.
+/// [`in_two_shapes`] with vectors.
 #[inline(always)]
 fn by_vectors<T: Copy, const ROOM: usize>(
     (isa, put_back, boundary): (AvailableIsa, PutBack<T>, &Boundary<'_>),

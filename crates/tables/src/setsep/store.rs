@@ -148,7 +148,8 @@ impl Store {
     /// Bytes of memory used.
     pub(super) fn bytes(&self) -> usize {
         let bytes = |chunk: &Chunk| {
-            chunk.hashes.len() * 9 + chunk.words.len() * 8 + chunk.heads.len() * size_of::<BlockHeader>()
+            let per_block = size_of::<BlockHeader>() + size_of::<Vec<SpilledKey>>();
+            chunk.hashes.len() * 9 + chunk.words.len() * 8 + chunk.heads.len() * per_block
         };
         self.chunks.iter().flatten().map(bytes).sum()
     }

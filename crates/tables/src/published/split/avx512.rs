@@ -2,7 +2,7 @@
 //!
 //! Instructions that compress move the lanes of a mask to the front of a vector, in order; those that expand move lanes from the
 //! front to the lanes of a mask. So a list is what one compression after another has appended, and its results find their places
-//! by the same masks. All of them work on registers: to memory, they are slow on Zen 4.
+//! by the same masks.
 #![allow(unsafe_code)]
 
 use super::super::generation::Boundary;
